@@ -1,0 +1,1 @@
+//! The CPU backend: kernels, weight packing and the thread pool.

@@ -1,0 +1,1 @@
+//! The library that applications embed: load, run, sample, generate.

@@ -1,0 +1,12 @@
+//! The GGUF file format: reading, writing, tensor types and their reference dequantization.
+//!
+//! A file is hostile input: every count, length and offset is checked against the size of the file before anything is
+//! allocated, and every refusal is a typed error that names the byte offset and what was expected there.
+//!
+//! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
+
+mod metadata;
+mod tensor_type;
+
+pub use metadata::{Array, Metadata, MetadataError, Value, ValueType};
+pub use tensor_type::TensorType;

@@ -1,0 +1,1 @@
+//! The compute graph and everything that happens to it before hardware.

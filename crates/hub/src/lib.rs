@@ -1,0 +1,1 @@
+//! A model name to a local file.

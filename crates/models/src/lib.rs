@@ -1,0 +1,1 @@
+//! Model architectures: hyper-parameters, weight tables and graph topology.
