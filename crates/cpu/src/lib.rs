@@ -1,1 +1,4 @@
 //! The CPU backend: kernels, weight packing and the thread pool.
+
+pub mod buf;
+pub mod isa;
