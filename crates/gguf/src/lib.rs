@@ -5,8 +5,22 @@
 //!
 //! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
+mod cursor;
+mod error;
+mod file;
+mod foreign;
+mod mapping;
 mod metadata;
+mod parse;
+mod split;
+mod storage;
 mod tensor_type;
 
+pub use error::{
+    Fault, FaultClass, GgufError, MAX_ALIGNMENT, MAX_ARRAY_DEPTH, MAX_DIMS, MAX_KEY_BYTES,
+    MAX_TENSOR_NAME_BYTES, SplitFault,
+};
+pub use file::{FileInfo, Gguf, OpenOptions, TensorInfo};
+pub use foreign::Foreign;
 pub use metadata::{Array, Metadata, MetadataError, Value, ValueType};
 pub use tensor_type::TensorType;

@@ -22,6 +22,15 @@ pub enum ValueType {
     F64 = 12,
 }
 
+impl ValueType {
+    /// The type with this id in a file.
+    pub fn from_id(id: u32) -> Option<ValueType> {
+        use ValueType::*;
+        const BY_ID: [ValueType; 13] = [U8, I8, U16, I16, U32, I32, F32, Bool, String, Array, U64, I64, F64];
+        BY_ID.get(usize::try_from(id).ok()?).copied()
+    }
+}
+
 /// One metadata value.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]

@@ -38,6 +38,8 @@ pub enum TensorType {
     TQ2_0 = 35,
     MXFP4 = 39,
     NVFP4 = 40,
+    Q1_0 = 41,
+    Q2_0 = 42,
 }
 
 /// id, name, elements per block, bytes per block.
@@ -75,6 +77,20 @@ const TABLE: &[(TensorType, &str, usize, usize)] = &[
     (TensorType::TQ2_0, "TQ2_0", 256, 66),
     (TensorType::MXFP4, "MXFP4", 32, 17),
     (TensorType::NVFP4, "NVFP4", 64, 36),
+    (TensorType::Q1_0, "Q1_0", 128, 18),
+    (TensorType::Q2_0, "Q2_0", 64, 18),
+];
+
+/// Ids that files may still carry, of types that GGML dropped.
+const REMOVED: &[(u32, &str)] = &[
+    (4, "Q4_2"),
+    (5, "Q4_3"),
+    (31, "Q4_0_4_4"),
+    (32, "Q4_0_4_8"),
+    (33, "Q4_0_8_8"),
+    (36, "IQ4_NL_4_4"),
+    (37, "IQ4_NL_4_8"),
+    (38, "IQ4_NL_8_8"),
 ];
 
 impl TensorType {
@@ -86,6 +102,11 @@ impl TensorType {
     /// The type with this id in a file.
     pub fn from_id(id: u32) -> Option<TensorType> {
         TABLE.iter().map(|row| row.0).find(|t| *t as u32 == id)
+    }
+
+    /// The former name of an id whose type was removed from GGML.
+    pub fn removed_name(id: u32) -> Option<&'static str> {
+        REMOVED.iter().find(|row| row.0 == id).map(|row| row.1)
     }
 
     /// The type with this name, case-insensitive.

@@ -1,0 +1,34 @@
+//! A file mapped into memory: the one place in this crate with `unsafe`.
+//!
+//! Mapping costs no copy and lets the page cache be shared between processes. What it cannot give is protection from
+//! other programs: a file cut short under the map raises SIGBUS on the next read of a missing page. Whoever cannot
+//! rule that out (network drives, files still being downloaded) opens with `mmap: false`.
+#![allow(unsafe_code, reason = "a file can be mapped only by an unsafe call; it is wrapped here once")]
+
+use std::fs::File;
+use std::io;
+
+/// A read-only map of a whole file.
+#[derive(Debug)]
+pub(crate) struct Mapping(memmap2::Mmap);
+
+impl Mapping {
+    /// Maps all of `file` as it is now.
+    ///
+    /// The argument for soundness, which every use of the bytes relies on:
+    /// - the map is read-only, and only shared slices of plain bytes leave this type, for which any value is valid;
+    /// - the header is checked once and *copied* into owned values, so no length, offset or text is read again;
+    /// - tensor data is only ever computed with, never interpreted as an index, a length or a type;
+    /// - model files are written once, under a temporary name by our own downloader and writer, then renamed.
+    ///
+    /// That no other program writes to the file meanwhile is beyond any process's power; see the module's text.
+    pub(crate) fn new(file: &File) -> io::Result<Mapping> {
+        // SAFETY: the file is not modified by this process while mapped (it was opened for reading only), and the
+        // points above keep a change from outside to wrong numbers or SIGBUS.
+        unsafe { memmap2::Mmap::map(file) }.map(Mapping)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
