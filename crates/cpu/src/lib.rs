@@ -2,3 +2,5 @@
 
 pub mod buf;
 pub mod isa;
+pub mod pool;
+pub mod threads;
