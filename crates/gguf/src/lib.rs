@@ -12,6 +12,7 @@ mod foreign;
 mod mapping;
 mod metadata;
 mod parse;
+mod quant;
 mod split;
 mod storage;
 mod tensor_type;
@@ -23,4 +24,5 @@ pub use error::{
 pub use file::{FileInfo, Gguf, OpenOptions, TensorInfo};
 pub use foreign::Foreign;
 pub use metadata::{Array, Metadata, MetadataError, Value, ValueType};
+pub use quant::{QuantError, can_dequantize, can_quantize, dequantize, quantize};
 pub use tensor_type::TensorType;
