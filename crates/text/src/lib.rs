@@ -1,1 +1,3 @@
 //! Tokenizers and chat templates from GGUF metadata.
+
+pub mod tokenizer;

@@ -1,0 +1,118 @@
+//! Splits text into the pieces that BPE works on, in time linear in the text.
+//!
+//! Published patterns end in `|\s+(?!\S)|\s+`: of a run of white space before a word, the last character goes with the
+//! word. A finite automaton cannot look ahead, and a backtracking engine gives up on a megabyte of spaces, so that idiom
+//! is taken off the pattern and done by hand: the run is matched whole, and gives its last character back unless the
+//! text ends there or it is the only one. Nothing else in the table looks around; [`Splitter::new`] would refuse it.
+
+use std::ops::Range;
+
+use regex_automata::meta::{BuildError, Regex};
+use regex_automata::{Input, PatternID};
+
+use super::byte_letters::LETTERS;
+use super::pre::{Pre, Stage};
+
+/// What the published patterns end in.
+const SPACES_BEFORE_A_WORD: &str = r"|\s+(?!\S)|\s+";
+
+/// The compiled stages of one pre-tokenizer.
+#[derive(Debug)]
+pub(super) struct Splitter {
+    stages: Vec<Compiled>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    /// Pattern 1, if there is one, is the run of spaces.
+    regex: Regex,
+    on_letters: bool,
+}
+
+impl Splitter {
+    pub(super) fn new(pre: &Pre) -> Result<Self, Box<BuildError>> {
+        let stages = pre.stages.iter().map(Compiled::new).collect::<Result<_, _>>()?;
+        Ok(Splitter { stages })
+    }
+
+    /// Appends the pieces of `text`, as byte ranges that follow one another without gaps, to `pieces`.
+    pub(super) fn split(&self, text: &str, pieces: &mut Vec<Range<usize>>) {
+        pieces.clear();
+        if !text.is_empty() {
+            pieces.push(0..text.len());
+        }
+        let mut from = Vec::new();
+        for stage in &self.stages {
+            std::mem::swap(&mut from, pieces);
+            pieces.clear();
+            for piece in &from {
+                stage.split(text, piece.clone(), pieces);
+            }
+        }
+    }
+}
+
+impl Compiled {
+    fn new(stage: &Stage) -> Result<Self, Box<BuildError>> {
+        let (pattern, on_letters) = match *stage {
+            Stage::Text(pattern) => (pattern, false),
+            Stage::Letters(pattern) => (pattern, true),
+        };
+        let regex = match pattern.strip_suffix(SPACES_BEFORE_A_WORD) {
+            Some(head) => Regex::new_many(&[head, r"\s+"]),
+            None => Regex::new(pattern),
+        };
+        Ok(Compiled { regex: regex?, on_letters })
+    }
+
+    fn split(&self, text: &str, piece: Range<usize>, pieces: &mut Vec<Range<usize>>) {
+        if self.on_letters {
+            self.split_letters(&text.as_bytes()[piece.clone()], piece.start, pieces);
+        } else {
+            // The piece alone is what a stage sees: its end is the end of the text to `$` and to the look-ahead.
+            self.cut(&text[piece.clone()], |part| {
+                pieces.push(piece.start + part.start..piece.start + part.end)
+            });
+        }
+    }
+
+    /// Splits by letters: one letter is one byte of the piece.
+    fn split_letters(&self, piece: &[u8], start: usize, pieces: &mut Vec<Range<usize>>) {
+        let letters: String = piece.iter().map(|&byte| LETTERS[usize::from(byte)]).collect();
+        let mut at = start;
+        self.cut(&letters, |part| {
+            let n_bytes = letters[part].chars().count();
+            pieces.push(at..at + n_bytes);
+            at += n_bytes;
+        });
+    }
+
+    /// Hands out the matches in `text` and what lies between them, in order.
+    fn cut(&self, text: &str, mut emit: impl FnMut(Range<usize>)) {
+        let mut at = 0;
+        while at < text.len() {
+            let Some(found) = self.regex.find(Input::new(text).range(at..)) else { break };
+            let end = match found.pattern() {
+                PatternID::ZERO => found.end(),
+                _ => give_back(text, found.range()),
+            };
+            if found.start() > at {
+                emit(at..found.start());
+            }
+            if end > found.start() {
+                emit(found.start()..end);
+            }
+            // No pattern of the table matches the empty string; one that did would still get on.
+            at = end.max(at + text[at..].chars().next().map_or(1, char::len_utf8));
+        }
+        if at < text.len() {
+            emit(at..text.len());
+        }
+    }
+}
+
+/// Where a run of white space ends once its last character has been left to the word that follows.
+fn give_back(text: &str, run: Range<usize>) -> usize {
+    let last = text[run.clone()].chars().next_back().map_or(0, char::len_utf8);
+    if run.end == text.len() || run.len() == last { run.end } else { run.end - last }
+}
