@@ -1,0 +1,90 @@
+//! All passes on one page: build → assign → fuse → split → plan.
+
+use crate::assign::{AssignError, Policy, Reason, assign};
+use crate::builder::BuildError;
+use crate::fuse::{FusionRecord, fuse};
+use crate::graph::ComputeGraph;
+use crate::params::GraphParams;
+use crate::plan::{MemoryPlan, plan};
+use crate::registry::Registry;
+use crate::split::{Split, split};
+use crate::verify::{ParamsError, Stage, VerifyError, verify, verify_params};
+
+/// A graph that could not be made ready.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CompileError {
+    /// The size of the step makes no sense for the context.
+    #[error(transparent)]
+    Params(#[from] ParamsError),
+    /// The model described a node that does not fit.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// Nobody can run a node.
+    #[error(transparent)]
+    Assign(#[from] AssignError),
+    /// A pass broke a rule of the graph.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+}
+
+/// A graph with every decision made.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Assigned and fused.
+    pub graph: ComputeGraph,
+    /// What it was built for.
+    pub params: GraphParams,
+    /// Which nodes run.
+    pub live: Vec<bool>,
+    /// Runs of nodes on one backend.
+    pub splits: Vec<Split>,
+    /// Where values lie.
+    pub plan: MemoryPlan,
+    /// Why each node has its owner.
+    pub reasons: Vec<Reason>,
+    /// What became of each fusion candidate.
+    pub fusions: Vec<FusionRecord>,
+}
+
+/// Describes a graph; the policy tells which fused kernels there are.
+pub trait GraphSource {
+    /// The graph for `params`. Equal params and an equal policy give an equal graph.
+    fn build(&self, params: &GraphParams, policy: &Policy<'_>) -> Result<ComputeGraph, BuildError>;
+}
+
+impl<F> GraphSource for F
+where
+    F: Fn(&GraphParams, &Policy<'_>) -> Result<ComputeGraph, BuildError>,
+{
+    fn build(&self, params: &GraphParams, policy: &Policy<'_>) -> Result<ComputeGraph, BuildError> {
+        self(params, policy)
+    }
+}
+
+/// Runs every pass. `at_stage` sees the graph as each pass leaves it, for dumps.
+pub fn compile(
+    source: &dyn GraphSource,
+    params: &GraphParams,
+    registry: &Registry,
+    at_stage: &mut dyn FnMut(Stage, &ComputeGraph),
+) -> Result<Compiled, CompileError> {
+    verify_params(params)?;
+    let policy = Policy::new(registry, &params.cparams);
+    let mut check = |stage, graph: &ComputeGraph| {
+        at_stage(stage, graph);
+        // The passes keep these rules by construction; checking again is for whoever changes them.
+        if cfg!(debug_assertions) { verify(graph, stage, registry, params.cparams.kv_type) } else { Ok(()) }
+    };
+
+    let mut graph = source.build(params, &policy)?;
+    check(Stage::Built, &graph)?;
+    let reasons = assign(&mut graph, &policy)?;
+    check(Stage::Assigned, &graph)?;
+    let fusions = fuse(&mut graph, registry);
+    check(Stage::Fused, &graph)?;
+    let live = graph.live();
+    let splits = split(&graph, &live);
+    let plan = plan(&graph, &live, &splits);
+    check(Stage::Planned, &graph)?;
+    Ok(Compiled { graph, params: *params, live, splits, plan, reasons, fusions })
+}

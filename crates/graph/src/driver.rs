@@ -1,0 +1,258 @@
+//! The contract of a backend: what it answers about itself, the memory it gives, how it prepares and runs nodes.
+//!
+//! A driver is asked before anything runs and never after: whatever breaks a kernel's preconditions during a step is a
+//! [`KernelFault`], the step fails, and nothing is retried elsewhere.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use minfer_gguf::TensorType;
+
+use crate::backend::Backend;
+use crate::graph::{ComputeGraph, Node, NodeId};
+use crate::op::{KvPart, Op, OpKind};
+use crate::params::KvType;
+
+/// A backend's answer about one of its abilities.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// It has the kernel.
+    Yes,
+    /// It does not, and why.
+    No(&'static str),
+}
+
+impl Support {
+    /// Whether the answer is yes.
+    pub fn is_yes(&self) -> bool {
+        *self == Support::Yes
+    }
+}
+
+/// A stretch of attention that a backend may or may not be able to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttnSpan {
+    /// Values per head.
+    pub head_dim: usize,
+    /// Query heads that share one KV head.
+    pub group: usize,
+    /// Positions that one sequence can hold.
+    pub n_ctx: usize,
+    /// Element type of the cache.
+    pub kv_type: KvType,
+}
+
+/// Something went wrong inside a backend; the scheduler adds the node, the op and the operands.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum KernelFault {
+    /// The values of an input are outside what the graph was built for: the caller's mistake.
+    #[error("{0}")]
+    BadInput(String),
+    /// A weight is missing or not what the graph says: the model's fault.
+    #[error("weight '{name}': {reason}")]
+    Weight {
+        /// Name in the model file.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Memory could not be had.
+    #[error("{bytes} bytes could not be allocated: {reason}")]
+    OutOfMemory {
+        /// How much was asked for.
+        bytes: usize,
+        /// What the system said.
+        reason: String,
+    },
+    /// The device failed or did not answer in time.
+    #[error("the device failed: {0}")]
+    Device(String),
+    /// A node that the backend never claimed, or a buffer that is not its own: a defect of this program.
+    #[error("defect in minfer: {0}")]
+    Bug(String),
+}
+
+/// Memory of a backend, addressed in bytes. Never moves and never changes size.
+pub trait Buffer: Send + Sync + Any {
+    /// Its size.
+    fn bytes(&self) -> usize;
+
+    /// Copies `data` to `offset`.
+    fn write(&self, offset: usize, data: &[u8]) -> Result<(), KernelFault>;
+
+    /// Copies from `offset` into all of `out`.
+    fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), KernelFault>;
+
+    /// For the backend that made it to find its own type again.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+/// Size of one layer's keys or values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvSpec {
+    /// Key and value heads.
+    pub n_kv_heads: usize,
+    /// Values per head.
+    pub head_dim: usize,
+    /// Positions in one block.
+    pub block: usize,
+    /// Blocks in the region.
+    pub n_blocks: usize,
+    /// Element type.
+    pub kv_type: KvType,
+}
+
+impl KvSpec {
+    /// Bytes of one block; block `b` is bytes `b * block_bytes()..` of the region, in an order that the backend chooses.
+    pub fn block_bytes(&self) -> usize {
+        self.n_kv_heads * self.head_dim * self.block * self.kv_type.dtype().bytes()
+    }
+
+    /// Bytes of the region.
+    pub fn region_bytes(&self) -> usize {
+        self.block_bytes() * self.n_blocks
+    }
+
+    /// Positions in the region.
+    pub fn n_slots(&self) -> usize {
+        self.block * self.n_blocks
+    }
+}
+
+/// The bytes of a weight.
+#[derive(Clone, Copy, Debug)]
+pub struct WeightData<'a> {
+    /// How its elements are stored.
+    pub dtype: TensorType,
+    /// Dimension 0 fastest.
+    pub shape: [usize; 4],
+    /// As in the file.
+    pub bytes: &'a [u8],
+}
+
+/// Where a backend finds weights while it prepares.
+pub trait WeightSource: Send + Sync {
+    /// Changes when the weights change; equal versions mean equal bytes for equal names.
+    fn version(&self) -> u64;
+
+    /// The weight called `name`.
+    fn weight(&self, name: &str) -> Option<WeightData<'_>>;
+
+    /// Says that a backend holds its own copy, so the file's pages of this weight may go.
+    fn release(&self, name: &str) {
+        let _ = name;
+    }
+}
+
+/// What a backend prepares: consecutive nodes of one planned graph, all its own.
+pub struct PrepareJob<'a> {
+    /// The whole graph.
+    pub graph: &'a ComputeGraph,
+    /// The nodes to run, in order; orphans are not among them.
+    pub nodes: &'a [NodeId],
+    /// Memory of node values and KV regions.
+    pub memory: &'a dyn JobMemory,
+    /// Weights by name.
+    pub weights: &'a dyn WeightSource,
+    /// The context's KV geometry, by layer.
+    pub kv: &'a [KvSpec],
+}
+
+impl<'a> PrepareJob<'a> {
+    /// The node at `id`.
+    pub fn node(&self, id: NodeId) -> &'a Node {
+        self.graph.node(id)
+    }
+}
+
+/// Where a prepared node finds its operands, on the preparing backend.
+pub trait JobMemory {
+    /// The buffer that holds the value of `id` on this backend, and the byte where the value starts.
+    fn value(&self, id: NodeId) -> Result<(Arc<dyn Buffer>, usize), KernelFault>;
+
+    /// The layer's region of keys or values.
+    fn kv(&self, layer: usize, part: KvPart) -> Result<Arc<dyn Buffer>, KernelFault>;
+}
+
+/// A fault with the place in the prepared list where it happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FaultAt {
+    /// The node.
+    pub node: NodeId,
+    /// What went wrong there.
+    pub fault: KernelFault,
+}
+
+/// Nodes that are ready to run again and again. Everything that can be resolved once has been: a run allocates nothing,
+/// formats nothing and looks nothing up by name.
+pub trait Prepared: Send {
+    /// Runs all nodes and waits for them, for a bounded time.
+    fn execute(&mut self) -> Result<(), FaultAt>;
+
+    /// Runs the node at `index` of the job's list alone and waits for it.
+    fn execute_node(&mut self, index: usize) -> Result<(), FaultAt>;
+}
+
+/// A backend that is in this build and usable on this machine.
+pub trait BackendDriver: Send + Sync {
+    /// Which backend this is.
+    fn backend(&self) -> Backend;
+
+    /// One line about the device, for people: `2 threads, x86_64 avx512vnni`.
+    fn describe(&self) -> String;
+
+    /// Whether it can run `op` on `dtype`: the type of a weight, of the KV cache for ops that touch it, `F32` or `I32`
+    /// (the type of the value) for the rest. Ops with several weights are asked about once for each.
+    fn supports_op(&self, op: &Op, dtype: TensorType) -> Support;
+
+    /// Whether it has the fused kernel. Asked before a fused op is emitted or made; [`Self::supports_op`] is asked too.
+    fn supports_fused(&self, fused: OpKind) -> Support;
+
+    /// Whether its attention reaches over `span`.
+    fn supports_attn_span(&self, span: &AttnSpan) -> Support;
+
+    /// Memory for node values, zeroed.
+    fn allocate(&self, bytes: usize) -> Result<Arc<dyn Buffer>, KernelFault>;
+
+    /// Memory for one layer's keys or values, zeroed.
+    fn allocate_kv(&self, spec: &KvSpec) -> Result<Arc<dyn Buffer>, KernelFault> {
+        self.allocate(spec.region_bytes())
+    }
+
+    /// Loads one weight ahead of [`Self::prepare`], so that a caller can show progress. Loading twice is free.
+    fn load_weight(&self, usage: WeightUse<'_>, weights: &dyn WeightSource) -> Result<(), KernelFault>;
+
+    /// Resolves weights and operands, picks kernels.
+    fn prepare(&self, job: &PrepareJob<'_>) -> Result<Box<dyn Prepared>, KernelFault>;
+}
+
+/// A weight and the op that will read it.
+#[derive(Clone, Copy, Debug)]
+pub struct WeightUse<'a> {
+    /// Name in the model file.
+    pub name: &'a str,
+    /// Decides the form in which the backend keeps it.
+    pub op: &'a Op,
+    /// Its place among the op's weights.
+    pub index: usize,
+}
+
+/// The types that `node` is asked about; see [`BackendDriver::supports_op`].
+pub fn kernel_dtypes(node: &Node, kv: KvType) -> Vec<TensorType> {
+    if matches!(node.op, Op::Attn(_) | Op::KvcacheStore { .. } | Op::KvcacheLoad { .. }) {
+        return vec![kv.tensor_type()];
+    }
+    if let Op::QkvBiasRopeStore { .. } = node.op {
+        return vec![kv.tensor_type()];
+    }
+    if node.meta.weights.is_empty() {
+        return vec![match node.out_dtype {
+            crate::graph::DType::I32 => TensorType::I32,
+            crate::graph::DType::F16 => TensorType::F16,
+            crate::graph::DType::F32 => TensorType::F32,
+        }];
+    }
+    let mut types: Vec<_> = node.meta.weights.iter().map(|w| w.dtype).collect();
+    types.dedup();
+    types
+}

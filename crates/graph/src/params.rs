@@ -1,0 +1,100 @@
+//! What a graph's topology depends on, and nothing else: equal params mean the same graph, so a prepared one is reused.
+//!
+//! Positions, slots, block tables, bounds and output rows are data in input nodes and never appear here.
+
+use minfer_gguf::TensorType;
+
+use crate::backend::{Backend, BackendSet};
+use crate::graph::DType;
+
+/// Which kind of step a graph describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GraphType {
+    /// Chunks of prompts, any number of tokens for each sequence.
+    Prefill,
+    /// One token for each sequence: the structural fusions apply.
+    Decode,
+}
+
+/// Element type of the KV cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KvType {
+    /// Half precision.
+    F16,
+    /// Single precision.
+    F32,
+}
+
+impl KvType {
+    /// As the element type of a node.
+    pub fn dtype(self) -> DType {
+        match self {
+            KvType::F16 => DType::F16,
+            KvType::F32 => DType::F32,
+        }
+    }
+
+    /// As the type a backend is asked about.
+    pub fn tensor_type(self) -> TensorType {
+        match self {
+            KvType::F16 => TensorType::F16,
+            KvType::F32 => TensorType::F32,
+        }
+    }
+}
+
+/// The part of the model that a device holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GpuOffload {
+    /// Who holds it.
+    pub backend: Backend,
+    /// Layers `0..n_layers` are its own.
+    pub n_layers: usize,
+    /// Whether nodes that belong to no layer (embedding, output) are its own too.
+    pub outside_layers: bool,
+}
+
+/// Settings of a context: everything besides the size of the step that topology depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CParams {
+    /// Positions that one sequence can hold; a multiple of `kv_block`.
+    pub n_ctx: usize,
+    /// Sequences that can share a step.
+    pub n_seq_max: usize,
+    /// Positions in one block of the KV cache.
+    pub kv_block: usize,
+    /// Blocks in each layer's region.
+    pub n_kv_blocks: usize,
+    /// Element type of the KV cache.
+    pub kv_type: KvType,
+    /// Backends that may own nodes: those enabled and allowed by name.
+    pub backends: BackendSet,
+    /// What a device takes part in.
+    pub gpu: Option<GpuOffload>,
+    /// Emit `FusedQKV`, `FusedQkvNorm`, `QkvBiasRopeStore` in decode steps.
+    pub fuse_qkv: bool,
+    /// Emit `FusedFFN` in decode steps.
+    pub fuse_ffn: bool,
+}
+
+impl CParams {
+    /// Blocks that a sequence of `n_ctx` positions needs.
+    pub fn blocks_per_seq(&self) -> usize {
+        self.n_ctx.div_ceil(self.kv_block)
+    }
+}
+
+/// The reuse identity of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GraphParams {
+    /// Tokens in the step, over all sequences.
+    pub n_tokens: usize,
+    /// Rows whose logits are wanted; only they go through the last layer's tail and the output projection.
+    pub n_out: usize,
+    /// Kind of step.
+    pub gtype: GraphType,
+    /// Settings of the context.
+    pub cparams: CParams,
+    /// Changes when the weights change: another model, an adapter applied.
+    pub weights_version: u64,
+}
