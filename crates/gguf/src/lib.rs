@@ -5,6 +5,7 @@
 //!
 //! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
+mod atomic;
 mod cursor;
 mod error;
 mod file;
@@ -16,7 +17,9 @@ mod quant;
 mod split;
 mod storage;
 mod tensor_type;
+mod writer;
 
+pub use atomic::create_atomically;
 pub use error::{
     Fault, FaultClass, GgufError, MAX_ALIGNMENT, MAX_ARRAY_DEPTH, MAX_DIMS, MAX_KEY_BYTES,
     MAX_TENSOR_NAME_BYTES, SplitFault,
@@ -26,3 +29,4 @@ pub use foreign::Foreign;
 pub use metadata::{Array, Metadata, MetadataError, Value, ValueType};
 pub use quant::{QuantError, can_dequantize, can_quantize, dequantize, quantize};
 pub use tensor_type::TensorType;
+pub use writer::{DataWriter, GgufWriter, WriteError};

@@ -1,0 +1,74 @@
+//! Files that appear whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Writes a file under a temporary name beside `path`, then gives it its name.
+///
+/// `fill` writes the contents. If it fails, or panics, or the disk does, the temporary file is removed and what was at
+/// `path` before is untouched. After success the contents are on disk, not only in the system's cache. The names of
+/// `fill`'s own errors stay; errors from here come as `io::Error` that names the path.
+pub fn create_atomically<E: From<io::Error>>(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
+) -> Result<(), E> {
+    let (temporary, file) = Temporary::beside(path).map_err(|e| naming(path, e))?;
+    let mut out = BufWriter::new(file);
+    fill(&mut out)?;
+    let finish = || -> io::Result<()> {
+        out.flush()?;
+        out.get_ref().sync_all()?;
+        temporary.rename_to(path)?;
+        sync_folder(folder_of(path))
+    };
+    finish().map_err(|e| naming(path, e).into())
+}
+
+fn naming(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// A file that is removed unless it is renamed.
+struct Temporary(Option<PathBuf>);
+
+impl Temporary {
+    fn beside(path: &Path) -> io::Result<(Temporary, File)> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let temporary = folder_of(path).join(format!(".{name}.{}-{number}.partial", std::process::id()));
+        let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        Ok((Temporary(Some(temporary)), file))
+    }
+
+    fn rename_to(mut self, path: &Path) -> io::Result<()> {
+        if let Some(temporary) = &self.0 {
+            fs::rename(temporary, path)?;
+        }
+        self.0 = None;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // Nobody is left to tell; the name says what the file is.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes a rename in `folder` last through a power cut, where the system can.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
