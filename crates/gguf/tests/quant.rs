@@ -1,4 +1,5 @@
 //! Dequantization is bit-equal to the fixtures; quantization comes back within half a step.
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod common;
 
@@ -52,6 +53,30 @@ fn dequantization_is_bit_equal_to_the_fixtures() {
         wrong.len(),
         wrong[..wrong.len().min(20)].join("\n")
     );
+}
+
+/// 64-bit FNV-1a of the numbers' bytes.
+fn hash_of_bits(x: &[f32]) -> u64 {
+    let bytes = x.iter().flat_map(|x| x.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// A few blocks of every type travel with the crate, so that any clone notices a wrong bit.
+#[test]
+fn dequantization_matches_the_committed_hashes() {
+    let rows = include_str!("data/quant.txt").lines().filter(|line| !line.starts_with('#'));
+    let mut types = std::collections::BTreeSet::new();
+    for row in rows {
+        let [name, raw, hash] = row.split(' ').collect::<Vec<_>>().try_into().unwrap();
+        let (dtype, raw) = (TensorType::from_name(name).unwrap(), unhex(raw));
+        let mut values = vec![f32::NAN; raw.len() / dtype.block_bytes() * dtype.block_elems()];
+        dequantize(dtype, &raw, &mut values).unwrap();
+        assert_eq!(format!("{:016x}", hash_of_bits(&values)), hash, "{row}");
+        types.insert(dtype);
+    }
+    // F32 is its own bits.
+    let with_reference = TensorType::all().filter(|&t| can_dequantize(t) && t != TensorType::F32);
+    assert!(types.into_iter().eq(with_reference));
 }
 
 #[test]

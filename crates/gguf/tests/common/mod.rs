@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+pub(crate) mod alloc;
+
 use std::path::{Path, PathBuf};
 
 /// The folder `fixtures/NAME`, or `None` with a note on stderr.
