@@ -1,3 +1,6 @@
 //! Tokenizers and chat templates from GGUF metadata.
 
+#![forbid(unsafe_code)]
+
+pub mod chat;
 pub mod tokenizer;

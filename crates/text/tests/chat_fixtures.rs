@@ -1,0 +1,180 @@
+//! Every case of `fixtures/chat` against the recorded results of the reference.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::path::{Path, PathBuf};
+
+use minfer_text::chat::{ChatTemplate, DateTime, RenderInput, TemplateContext, TemplateError};
+use serde_json::Value;
+
+/// Cases whose result differs from the reference: file, case, why. A case that starts to agree fails the test.
+const KNOWN: &[(&str, &str, &str)] = &[(
+    "snippets",
+    "{% macro m() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, z=3) }}",
+    "the engine's macros take no further arguments; refused at load, and no template of the corpus uses it",
+)];
+
+fn fixtures() -> Option<PathBuf> {
+    let shared = std::env::var_os("MINFER_SHARED").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
+        PathBuf::from,
+    );
+    let folder = shared.join("fixtures/chat");
+    if !folder.is_dir() {
+        eprintln!("skipped: no chat fixtures at {}", folder.display());
+        return None;
+    }
+    Some(folder)
+}
+
+fn load(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn context(tokens: &Value) -> TemplateContext {
+    let tokens = tokens.as_object().into_iter().flatten();
+    tokens.fold(TemplateContext::default(), |c, (name, text)| c.with_token(name, text.as_str().unwrap()))
+}
+
+fn given(case: &Value, key: &str) -> Option<Value> {
+    case.get(key).filter(|v| !v.is_null()).cloned()
+}
+
+fn input(case: &Value, now: DateTime) -> RenderInput {
+    RenderInput {
+        tools: given(case, "tools"),
+        documents: given(case, "documents"),
+        add_generation_prompt: case["add_generation_prompt"].as_bool().unwrap_or(false),
+        kwargs: case["kwargs"].as_object().cloned().unwrap_or_default(),
+        now: Some(now),
+        ..RenderInput::new(case["messages"].clone())
+    }
+}
+
+/// What is wrong with `result`, if anything, given the recorded outcome.
+fn mismatch(result: &Result<String, TemplateError>, recorded: &Value) -> Option<String> {
+    let got = match result {
+        Ok(text) => format!("{text:?}"),
+        Err(error) => format!("{error:?}"),
+    };
+    let agrees = match (recorded["expected"].as_str(), recorded["kind"].as_str()) {
+        (Some(expected), _) => result.as_ref().is_ok_and(|text| text == expected),
+        (None, Some("raise")) => {
+            let message = recorded["error"].as_str().unwrap();
+            matches!(result, Err(TemplateError::Raised { message: m }) if m == message)
+        }
+        // Where Python is merely stricter, a rendering is fine.
+        (None, Some("python")) => !matches!(result, Err(TemplateError::Raised { .. })),
+        other => panic!("a fixture of unknown kind: {other:?}"),
+    };
+    (!agrees).then(|| match recorded["expected"].as_str() {
+        Some(expected) => format!("\n  want {expected:?}\n  got  {got}"),
+        None => format!("\n  want {} {}\n  got  {got}", recorded["kind"], recorded["error"]),
+    })
+}
+
+/// Collects results and compares them with [`KNOWN`].
+#[derive(Default)]
+struct Tally {
+    file: String,
+    n_cases: usize,
+    mismatches: Vec<String>,
+}
+
+impl Tally {
+    fn new(file: &str) -> Self {
+        Self { file: file.to_owned(), ..Self::default() }
+    }
+
+    fn add(&mut self, case: &str, result: &Result<String, TemplateError>, recorded: &Value) {
+        self.n_cases += 1;
+        let known = KNOWN.iter().find(|(file, name, _)| *file == self.file && *name == case);
+        match (mismatch(result, recorded), known) {
+            (Some(difference), None) => self.mismatches.push(format!("{} / {case}: {difference}", self.file)),
+            (None, Some(_)) => {
+                self.mismatches.push(format!("{} / {case}: agrees now; take it out of KNOWN", self.file))
+            }
+            _ => {}
+        }
+    }
+}
+
+fn finish(tallies: &[Tally]) {
+    let n_cases: usize = tallies.iter().map(|t| t.n_cases).sum();
+    let mismatches: Vec<&String> = tallies.iter().flat_map(|t| &t.mismatches).collect();
+    for tally in tallies {
+        eprintln!("{}: {} cases, {} mismatches", tally.file, tally.n_cases, tally.mismatches.len());
+    }
+    eprintln!("{n_cases} cases");
+    assert!(n_cases > 0, "no cases at all");
+    let list: Vec<&str> = mismatches.iter().map(|m| m.as_str()).collect();
+    assert!(list.is_empty(), "{} mismatches of {n_cases} cases:\n{}", list.len(), list.join("\n"));
+}
+
+fn now(doc: &Value) -> DateTime {
+    doc["now"].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn named_templates_render_as_the_reference_does() {
+    let Some(folder) = fixtures() else { return };
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let mut tallies = Vec::new();
+    for path in paths.iter().filter(|p| p.extension().is_some_and(|e| e == "json")) {
+        let doc = load(path);
+        let Some(source) = doc["template"].as_str() else { continue };
+        let mut tally = Tally::new(path.file_stem().unwrap().to_str().unwrap());
+        match ChatTemplate::parse(source, context(&doc["tokens"])) {
+            Ok(template) => {
+                for case in doc["cases"].as_array().unwrap() {
+                    tally.add(
+                        case["name"].as_str().unwrap(),
+                        &template.render(&input(case, now(&doc))),
+                        case,
+                    );
+                }
+            }
+            Err(error) => tally.mismatches.push(format!("{}: refused: {error}", tally.file)),
+        }
+        tallies.push(tally);
+    }
+    finish(&tallies);
+}
+
+#[test]
+fn corpus_renders_as_the_reference_does() {
+    let Some(folder) = fixtures() else { return };
+    let doc = load(&folder.join("corpus.json"));
+    let mut tallies = Vec::new();
+    for entry in doc["templates"].as_array().unwrap() {
+        let mut tally = Tally::new(entry["model"].as_str().unwrap());
+        match ChatTemplate::parse(entry["template"].as_str().unwrap(), context(&entry["tokens"])) {
+            Ok(template) => {
+                for (name, recorded) in entry["results"].as_object().unwrap() {
+                    tally.add(name, &template.render(&input(&doc["cases"][name], now(&doc))), recorded);
+                }
+            }
+            Err(error) => tally.mismatches.push(format!("{}: refused: {error}", tally.file)),
+        }
+        tallies.push(tally);
+    }
+    finish(&tallies);
+}
+
+#[test]
+fn snippets_render_as_the_reference_does() {
+    let Some(folder) = fixtures() else { return };
+    let doc = load(&folder.join("snippets.json"));
+    let mut tally = Tally::new("snippets");
+    for case in doc["cases"].as_array().unwrap() {
+        let kwargs = doc["contexts"][case["group"].as_str().unwrap()].as_object().unwrap();
+        let source = case["template"].as_str().unwrap();
+        let messages = kwargs.get("messages").cloned().unwrap_or(Value::Null);
+        let input =
+            RenderInput { now: Some(now(&doc)), kwargs: kwargs.clone(), ..RenderInput::new(messages) };
+        let result = ChatTemplate::parse(source, TemplateContext::default()).and_then(|t| t.render(&input));
+        tally.add(source, &result, case);
+    }
+    finish(&[tally]);
+}
