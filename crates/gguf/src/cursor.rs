@@ -9,6 +9,12 @@ pub(crate) struct At {
     pub(crate) fault: Fault,
 }
 
+impl Fault {
+    pub(crate) fn at(self, offset: usize) -> At {
+        At { offset, fault: self }
+    }
+}
+
 /// A position in the bytes of a file.
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -38,7 +44,7 @@ impl<'a> Cursor<'a> {
             }
             None => {
                 let available = rest.len() as u64;
-                Err(At { offset: self.pos, fault: Fault::Truncated { what: what(), needed: len, available } })
+                Err(Fault::Truncated { what: what(), needed: len, available }.at(self.pos))
             }
         }
     }
@@ -68,23 +74,23 @@ impl<'a> Cursor<'a> {
         let at_most = (self.remaining() / min_bytes) as u64;
         match usize::try_from(claimed) {
             Ok(count) if claimed <= at_most => Ok(count),
-            _ => Err(At { offset, fault: Fault::Count { what: what(), claimed, at_most } }),
+            _ => Err(Fault::Count { what: what(), claimed, at_most }.at(offset)),
         }
     }
 
     /// UTF-8 text behind a 64-bit length.
-    pub(crate) fn str(&mut self, what: impl Fn() -> String) -> Result<&'a str, At> {
+    pub(crate) fn str(&mut self, what: impl Fn() -> String) -> Result<String, At> {
         let len = self.u64(|| format!("the length of {}", what()))?;
         self.str_of(len, what)
     }
 
-    /// UTF-8 text of `len` bytes.
-    pub(crate) fn str_of(&mut self, len: u64, what: impl Fn() -> String) -> Result<&'a str, At> {
+    /// UTF-8 text of `len` bytes. Copied, then checked: the bytes may be a file's that somebody else is changing.
+    pub(crate) fn str_of(&mut self, len: u64, what: impl Fn() -> String) -> Result<String, At> {
         let offset = self.pos;
-        let bytes = self.take(len, &what)?;
-        std::str::from_utf8(bytes).map_err(|e| At {
-            offset: offset + e.valid_up_to(),
-            fault: Fault::NotUtf8 { what: what(), valid_up_to: e.valid_up_to() },
+        let bytes = self.take(len, &what)?.to_vec();
+        String::from_utf8(bytes).map_err(|e| {
+            let valid_up_to = e.utf8_error().valid_up_to();
+            Fault::NotUtf8 { what: what(), valid_up_to }.at(offset + valid_up_to)
         })
     }
 }

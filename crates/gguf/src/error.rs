@@ -7,7 +7,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{TensorType, foreign::Foreign};
+use crate::TensorType;
+use crate::foreign::Foreign;
+use crate::rules::{MAX_ALIGNMENT, MAX_ARRAY_DEPTH, MAX_DIMS, MAX_KEY_BYTES, MAX_TENSOR_NAME_BYTES};
 
 /// A file could not be read, or is not a usable GGUF file.
 #[derive(Debug, thiserror::Error)]
@@ -303,17 +305,6 @@ pub enum SplitFault {
         other: usize,
     },
 }
-
-/// Longest metadata key, by the format's description.
-pub const MAX_KEY_BYTES: u64 = 65535;
-/// Deepest nesting of arrays; the format sets no limit, and real files use one level.
-pub const MAX_ARRAY_DEPTH: usize = 8;
-/// Largest `general.alignment`: half of it is the most that padding can waste per tensor.
-pub const MAX_ALIGNMENT: u64 = 1 << 20;
-/// Longest tensor name, by the format's description.
-pub const MAX_TENSOR_NAME_BYTES: u64 = 64;
-/// Most dimensions of a tensor.
-pub const MAX_DIMS: u32 = 4;
 
 impl GgufError {
     /// Whose fault it is.

@@ -17,8 +17,8 @@ impl Mapping {
     ///
     /// The argument for soundness, which every use of the bytes relies on:
     /// - the map is read-only, and only shared slices of plain bytes leave this type, for which any value is valid;
-    /// - the header is checked once and *copied* into owned values, so no length, offset or text is read again;
-    /// - tensor data is only ever computed with, never interpreted as an index, a length or a type;
+    /// - the header is copied into owned values and those are checked, so no length, offset or text is read again;
+    /// - tensor data is only ever computed with, never trusted as a length, a type or an unchecked index;
     /// - model files are written once, under a temporary name by our own downloader and writer, then renamed.
     ///
     /// That no other program writes to the file meanwhile is beyond any process's power; see the module's text.

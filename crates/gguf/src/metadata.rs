@@ -344,3 +344,63 @@ fn type_name(t: ValueType) -> &'static str {
         ValueType::F64 => "f64",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Metadata {
+        let mut m = Metadata::new();
+        m.set("name", Value::String("x".into()));
+        m.set("small", Value::I8(7));
+        m.set("wide", Value::U64(1 << 32));
+        m.set("negative", Value::I32(-1));
+        m.set("half", Value::F64(0.5));
+        m.set("ids", Value::Array(Array::U32(vec![1, 2])));
+        m.set("big ids", Value::Array(Array::U32(vec![1 << 31])));
+        m
+    }
+
+    #[test]
+    fn integers_of_any_width_are_read_if_they_fit() {
+        let m = table();
+        assert_eq!(m.u32("small"), Ok(7));
+        assert_eq!(m.opt_u32("absent"), Ok(None));
+        for (key, value) in [("wide", "4294967296"), ("negative", "-1")] {
+            let expected = "0..=4294967295";
+            let error = MetadataError::OutOfRange { key: key.into(), value: value.into(), expected };
+            assert_eq!(m.u32(key), Err(error));
+        }
+        assert_eq!(m.opt_i32s("ids"), Ok(Some(vec![1, 2])));
+        assert!(m.opt_i32s("big ids").is_err());
+    }
+
+    #[test]
+    fn a_wrong_or_missing_value_names_its_key() {
+        let m = table();
+        assert_eq!(m.str("absent"), Err(MetadataError::Missing { key: "absent".into() }));
+        assert_eq!(
+            m.opt_str("ids").unwrap_err().to_string(),
+            "metadata key 'ids' should be a string, but it is array of 2 u32"
+        );
+        assert_eq!(m.f32("half"), Ok(0.5));
+        assert!(m.f32("small").is_err() && m.opt_bool("small").is_err() && m.opt_strings("name").is_err());
+    }
+
+    #[test]
+    fn setting_again_replaces_in_place() {
+        let mut m = table();
+        let (len, first) = (m.len(), m.iter().next().map(|(k, _)| k.to_owned()));
+        assert_eq!(m.set("name", Value::Bool(true)), Some(Value::String("x".into())));
+        assert_eq!((m.len(), m.iter().next().map(|(k, _)| k.to_owned())), (len, first));
+        assert_eq!(m.opt_bool("name"), Ok(Some(true)));
+    }
+
+    #[test]
+    fn value_types_lead_back_from_their_ids() {
+        for id in 0..13 {
+            assert_eq!(ValueType::from_id(id).map(|t| t as u32), Some(id));
+        }
+        assert_eq!(ValueType::from_id(13), None);
+    }
+}

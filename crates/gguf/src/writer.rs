@@ -7,8 +7,11 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use crate::error::{Fault, MAX_ARRAY_DEPTH, MAX_KEY_BYTES, shown};
-use crate::parse::{DEFAULT_ALIGNMENT, check_n_dims, check_tensor_name_len, checked_alignment, checked_size};
+use crate::error::{Fault, shown};
+use crate::rules::{
+    DEFAULT_ALIGNMENT, MAX_ARRAY_DEPTH, check_key_len, check_n_dims, check_tensor_name_len,
+    checked_alignment, checked_size,
+};
 use crate::{Array, Metadata, TensorType, Value};
 
 const VERSION: u32 = 3;
@@ -188,10 +191,7 @@ impl<W: Write> DataWriter<W> {
 }
 
 fn check_entry(key: &str, value: &Value) -> Result<(), Fault> {
-    let len = key.len() as u64;
-    if !(1..=MAX_KEY_BYTES).contains(&len) {
-        return Err(Fault::KeyLength { len });
-    }
+    check_key_len(key.len() as u64)?;
     match value {
         Value::Array(array) if depth(array) > MAX_ARRAY_DEPTH => {
             Err(Fault::ArrayDepth { what: crate::cursor::value_of(key) })

@@ -135,6 +135,10 @@ fn what_is_not_a_file_is_said_so() {
     let folder = tempfile::tempdir().unwrap();
     let error = Gguf::open(folder.path()).unwrap_err();
     assert!(error.to_string().ends_with("a directory, expected a GGUF file"), "{error}");
+    if cfg!(unix) {
+        let error = Gguf::open(Path::new("/dev/zero")).unwrap_err();
+        assert_eq!(error.to_string(), "/dev/zero: not a regular file, expected a GGUF file");
+    }
     let error = Gguf::open(&folder.path().join("absent.gguf")).unwrap_err();
     assert!(matches!(&error, GgufError::Io { doing: "open", .. }), "{error}");
     assert_eq!(error.class(), FaultClass::Access);
