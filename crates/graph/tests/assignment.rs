@@ -1,5 +1,7 @@
 //! Who owns what, and that it is final.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! The fusion pass: when it fires, when it must not, and that numbers stay.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use common::*;

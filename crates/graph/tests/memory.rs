@@ -1,5 +1,7 @@
 //! Liveness planning: what shares memory, what must not, and that running on a plan gives the right numbers.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Params are the identity of a graph: equal ones reuse it whole, different ones never do.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use common::*;

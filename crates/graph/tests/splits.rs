@@ -1,5 +1,7 @@
 //! Splits, copies between backends, faults, observers.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use std::sync::Arc;
