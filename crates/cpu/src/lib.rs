@@ -2,5 +2,6 @@
 
 pub mod buf;
 pub mod isa;
+pub mod matmul;
 pub mod pool;
 pub mod threads;

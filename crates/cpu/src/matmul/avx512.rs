@@ -1,0 +1,419 @@
+//! AVX-512 VNNI: one register is a group, 16 rows x 4 k; `vpdpbusd` adds its 4 products to each row's i32 lane, against 4
+//! activations of one token broadcast to all lanes. One panel and up to 8 tokens at a time, the whole k inside.
+//!
+//! - The integer sums start at the correction for the offset (`-offset * sum(q)`), so offsets cost nothing.
+//! - `vpmulld` is slow: products with sub-scales go through f32, where they are exact (bounds in `scales.rs`). They use
+//!   `fma(.., .., 0)` rather than a product, so that no -0 appears which the integer definition doesn't have.
+//! - Prefetches go into L2, 8 KiB ahead of the quants and at the panel's own rate, headers included; into L1 they run
+//!   out of miss buffers, and aimed from the start of the panel they would trail the reads.
+//! - From 64 tokens on, a panel is unpacked once to plain bytes and all tiles run on those ([`expand`]).
+
+#![expect(unsafe_code, reason = "SIMD by pointer")]
+#![expect(clippy::needless_range_loop, reason = "one index runs over several arrays of registers")]
+
+use super::activations::{TileMut, scales};
+use super::kernels::{PREFETCH_AHEAD, Tile, header_lines};
+use super::quants::{
+    Bytes, FP4_WEIGHTS, Fp4, GROUP, IQ4_WEIGHTS, Iq4, Nibbles, NibblesBit, NibblesPair, Pairs, PairsBit,
+    Quants,
+};
+use super::scales::Scales;
+use std::arch::x86_64::*;
+
+/// A quant layout that this path can unpack.
+pub(super) trait Unpack512: Quants {
+    /// The 4 groups of one half of a step, as unsigned weights.
+    ///
+    /// # Safety
+    /// The CPU has the features of [`crate::isa::Avx512`]; `step` points to `Self::BYTES` bytes at a multiple of 64.
+    unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4];
+}
+
+/// # Safety
+/// As for [`Unpack512::unpack_half`]; `group` is inside the step.
+#[inline(always)]
+unsafe fn load(step: *const u8, group: usize) -> __m512i {
+    // SAFETY: granted by the caller.
+    unsafe { _mm512_load_si512(step.add(group * GROUP).cast()) }
+}
+
+impl Unpack512 for Bytes {
+    #[inline(always)]
+    unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
+        // SAFETY: granted by the caller; 8 groups.
+        unsafe { [0, 1, 2, 3].map(|i| load(step, HALF * 4 + i)) }
+    }
+}
+
+impl Unpack512 for Nibbles {
+    #[inline(always)]
+    unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
+        // SAFETY: granted by the caller; 4 groups of bytes.
+        unsafe {
+            let low = _mm512_set1_epi8(15);
+            [0, 1, 2, 3].map(|i| {
+                let x = load(step, i);
+                _mm512_and_si512(if HALF == 0 { x } else { _mm512_srli_epi16::<4>(x) }, low)
+            })
+        }
+    }
+}
+
+impl Unpack512 for NibblesBit {
+    #[inline(always)]
+    unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
+        // SAFETY: granted by the caller.
+        unsafe {
+            let w = Nibbles::unpack_half::<HALF>(step);
+            add_masks::<HALF, 16>(w, step.add(Nibbles::BYTES))
+        }
+    }
+}
+
+impl Unpack512 for NibblesPair {
+    #[inline(always)]
+    unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
+        // SAFETY: granted by the caller; groups 4 and 5 are the planes.
+        unsafe {
+            let (low, six) = (_mm512_set1_epi8(15), _mm512_set1_epi8(0x3F));
+            let plane = load(step, 4 + HALF);
+            [0, 1, 2, 3].map(|i| {
+                let x = load(step, i);
+                let x = if HALF == 0 { x } else { _mm512_srli_epi16::<4>(x) };
+                let high = match i {
+                    0 => _mm512_slli_epi16::<4>(plane),
+                    1 => _mm512_slli_epi16::<2>(plane),
+                    2 => plane,
+                    _ => _mm512_srli_epi16::<2>(plane),
+                };
+                // 0xCA: x where `low` is set, else `high`.
+                _mm512_and_si512(_mm512_ternarylogic_epi32::<0xCA>(low, x, high), six)
+            })
+        }
+    }
+}
+
+impl Unpack512 for Pairs {
+    #[inline(always)]
+    unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
+        // SAFETY: granted by the caller.
+        unsafe {
+            let (two, plane) = (_mm512_set1_epi8(3), load(step, HALF));
+            [
+                _mm512_and_si512(plane, two),
+                _mm512_and_si512(_mm512_srli_epi16::<2>(plane), two),
+                _mm512_and_si512(_mm512_srli_epi16::<4>(plane), two),
+                _mm512_and_si512(_mm512_srli_epi16::<6>(plane), two),
+            ]
+        }
+    }
+}
+
+impl Unpack512 for PairsBit {
+    #[inline(always)]
+    unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
+        // SAFETY: granted by the caller.
+        unsafe {
+            let w = Pairs::unpack_half::<HALF>(step);
+            add_masks::<HALF, 4>(w, step.add(Pairs::BYTES))
+        }
+    }
+}
+
+impl Unpack512 for Iq4 {
+    #[inline(always)]
+    unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
+        // SAFETY: granted by the caller.
+        unsafe { look_up::<HALF>(step, &IQ4_WEIGHTS) }
+    }
+}
+
+impl Unpack512 for Fp4 {
+    #[inline(always)]
+    unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
+        // SAFETY: granted by the caller.
+        unsafe { look_up::<HALF>(step, &FP4_WEIGHTS) }
+    }
+}
+
+/// # Safety
+/// As for [`Unpack512::unpack_half`] of [`Nibbles`].
+#[inline(always)]
+unsafe fn look_up<const HALF: usize>(step: *const u8, table: &[u8; 16]) -> [__m512i; 4] {
+    // SAFETY: granted by the caller.
+    unsafe {
+        let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
+        Nibbles::unpack_half::<HALF>(step).map(|codes| _mm512_shuffle_epi8(table, codes))
+    }
+}
+
+/// Adds `BIT` to the bytes that the masks name.
+///
+/// # Safety
+/// The CPU has the features; `masks` points to 8 masks.
+#[inline(always)]
+unsafe fn add_masks<const HALF: usize, const BIT: i8>(w: [__m512i; 4], masks: *const u8) -> [__m512i; 4] {
+    // SAFETY: granted by the caller.
+    unsafe {
+        let bit = _mm512_set1_epi8(BIT);
+        [0, 1, 2, 3].map(|i| {
+            let mask = masks.add((HALF * 4 + i) * 8).cast::<u64>().read_unaligned();
+            _mm512_mask_add_epi8(w[i], mask, w[i], bit)
+        })
+    }
+}
+
+/// The block scales of 16 rows.
+///
+/// # Safety
+/// The CPU has the features; `header` points to `S::HEADER` bytes.
+#[inline(always)]
+unsafe fn block_scales<S: Scales>(header: *const u8) -> (__m512, __m512) {
+    // SAFETY: granted by the caller.
+    unsafe {
+        let half = |at: usize| _mm512_cvtph_ps(_mm256_loadu_si256(header.add(at).cast()));
+        let d = if S::E8M0 { e8m0_half(bytes_u(header)) } else { half(0) };
+        (d, if S::MIN { half(32) } else { _mm512_setzero_ps() })
+    }
+}
+
+/// # Safety
+/// The CPU has the features; `p` points to 16 bytes.
+#[inline(always)]
+unsafe fn bytes_u(p: *const u8) -> __m512i {
+    // SAFETY: granted by the caller.
+    unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast())) }
+}
+
+/// # Safety
+/// The CPU has the features; `p` points to 16 bytes.
+#[inline(always)]
+unsafe fn bytes_i(p: *const u8) -> __m512i {
+    // SAFETY: granted by the caller.
+    unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast())) }
+}
+
+/// `super::scales::e8m0_half` on 16 bytes.
+///
+/// # Safety
+/// The CPU has the features.
+#[inline(always)]
+unsafe fn e8m0_half(e: __m512i) -> __m512 {
+    // SAFETY: granted by the caller.
+    unsafe {
+        let normal = _mm512_slli_epi32::<23>(_mm512_sub_epi32(e, _mm512_set1_epi32(1)));
+        let subnormal = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
+        _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, subnormal, _mm512_set1_epi32(0x0020_0000), e))
+    }
+}
+
+/// One panel by `T` tokens.
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+unsafe fn kernel<Q: Unpack512, S: Scales, const T: usize>(x: &Tile<'_>) {
+    // SAFETY: `Tile` holds arrays of the stated lengths for `n_steps` steps and `T` tokens.
+    unsafe {
+        let zero = _mm512_setzero_ps();
+        let mut acc = [zero; T];
+        let mut quants = x.quants.as_ptr();
+        let mut header = x.header.as_ptr();
+        let mut q = x.q.as_ptr();
+        let (mut scale, mut scaled_sum) = (x.scale.as_ptr(), x.scaled_sum.as_ptr());
+        let mut correction = x.correction.as_ptr();
+        let mut ahead = quants.wrapping_add(PREFETCH_AHEAD);
+        for block in 0..x.n_steps / S::STEPS {
+            let (d, m) = block_scales::<S>(header);
+            for step in 0..S::STEPS {
+                if x.prefetch {
+                    let extra = if step == 0 { header_lines::<S>(block) } else { 0 };
+                    for _ in 0..Q::BYTES / 64 + extra {
+                        _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
+                        ahead = ahead.wrapping_add(64);
+                    }
+                }
+                let sub = header.add(S::FIXED + step * S::SUBS * 16);
+                let mut isum = [_mm512_setzero_si512(); T];
+                let mut first = [zero; T];
+                if !S::MIN {
+                    for j in 0..T {
+                        isum[j] = _mm512_set1_epi32(*correction.add(j));
+                    }
+                }
+                let w = Q::unpack_half::<0>(quants);
+                for (g, &w) in w.iter().enumerate() {
+                    for j in 0..T {
+                        let v = q.add((g * T + j) * 4).cast::<i32>().read_unaligned();
+                        isum[j] = _mm512_dpbusd_epi32(isum[j], w, _mm512_set1_epi32(v));
+                    }
+                }
+                if S::HALVES {
+                    let sc = half_scale::<S>(sub);
+                    for j in 0..T {
+                        first[j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum[j]), sc, zero);
+                        isum[j] = if S::MIN {
+                            _mm512_setzero_si512()
+                        } else {
+                            _mm512_set1_epi32(*correction.add(T + j))
+                        };
+                    }
+                }
+                let w = Q::unpack_half::<1>(quants);
+                for (g, &w) in w.iter().enumerate() {
+                    for j in 0..T {
+                        let v = q.add(((g + 4) * T + j) * 4).cast::<i32>().read_unaligned();
+                        isum[j] = _mm512_dpbusd_epi32(isum[j], w, _mm512_set1_epi32(v));
+                    }
+                }
+                let (mut step_d, mut step_m) = (d, m);
+                if S::SUBS > 0 && !S::HALVES {
+                    let sc = if S::MIN { bytes_u(sub) } else { bytes_i(sub) };
+                    step_d = _mm512_mul_ps(d, _mm512_cvtepi32_ps(sc));
+                    if S::MIN {
+                        step_m = _mm512_mul_ps(m, _mm512_cvtepi32_ps(bytes_u(sub.add(16))));
+                    }
+                }
+                let second_sc = if S::HALVES { half_scale::<S>(sub.add(16)) } else { zero };
+                let minimums = if S::HALVES && S::MIN { minimum_pairs(sub) } else { _mm512_setzero_si512() };
+                for j in 0..T {
+                    let mut sum = _mm512_cvtepi32_ps(isum[j]);
+                    if S::HALVES {
+                        sum = _mm512_fmadd_ps(sum, second_sc, first[j]);
+                    }
+                    let da = _mm512_set1_ps(*scale.add(j));
+                    acc[j] = _mm512_fmadd_ps(sum, _mm512_mul_ps(step_d, da), acc[j]);
+                    if S::HALVES && S::MIN {
+                        let sums = _mm512_set1_epi32(*correction.add(j));
+                        let min = _mm512_cvtepi32_ps(_mm512_madd_epi16(minimums, sums));
+                        acc[j] = _mm512_fnmadd_ps(min, _mm512_mul_ps(step_m, da), acc[j]);
+                    } else if S::MIN {
+                        let sa = _mm512_set1_ps(*scaled_sum.add(j));
+                        acc[j] = match S::SUBS {
+                            0 => _mm512_fmadd_ps(step_m, sa, acc[j]),
+                            _ => _mm512_fnmadd_ps(step_m, sa, acc[j]),
+                        };
+                    }
+                }
+                quants = quants.add(Q::BYTES);
+                q = q.add(32 * T);
+                scale = scale.add(T);
+                scaled_sum = scaled_sum.add(T);
+                correction = correction.wrapping_add(S::CORRECTIONS * T);
+            }
+            header = header.add(S::HEADER);
+        }
+        let rows = (0xFFFF_u32 >> (16 - x.n_rows)) as u16;
+        for (j, &acc) in acc.iter().enumerate() {
+            _mm512_mask_storeu_ps(x.out.add(j * x.out_stride), rows, acc);
+        }
+    }
+}
+
+/// The factors of one half of a step.
+///
+/// # Safety
+/// The CPU has the features; `sub` points to 16 sub-scales.
+#[inline(always)]
+unsafe fn half_scale<S: Scales>(sub: *const u8) -> __m512 {
+    // SAFETY: granted by the caller.
+    unsafe {
+        _mm512_cvtepi32_ps(match S::MIN {
+            true => _mm512_and_si512(bytes_u(sub), _mm512_set1_epi32(15)),
+            false => bytes_i(sub),
+        })
+    }
+}
+
+/// The 4-bit minimums of both halves of a step, as pairs of i16.
+///
+/// # Safety
+/// The CPU has the features; `sub` points to two times 16 sub-scales.
+#[inline(always)]
+unsafe fn minimum_pairs(sub: *const u8) -> __m512i {
+    // SAFETY: granted by the caller.
+    unsafe {
+        let (first, second) = (bytes_u(sub), bytes_u(sub.add(16)));
+        _mm512_srli_epi16::<4>(_mm512_or_si512(first, _mm512_slli_epi32::<16>(second)))
+    }
+}
+
+/// One panel by the tokens of a tile.
+///
+/// # Safety
+/// The CPU has the features of [`crate::isa::Avx512`]; the tile's arrays and output are as [`Tile`] says.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,f16c,fma,bmi2")]
+pub(super) unsafe fn tile<Q: Unpack512, S: Scales>(x: &Tile<'_>) {
+    // SAFETY: granted by the caller.
+    unsafe {
+        match x.len {
+            1 => kernel::<Q, S, 1>(x),
+            2 => kernel::<Q, S, 2>(x),
+            4 => kernel::<Q, S, 4>(x),
+            8 => kernel::<Q, S, 8>(x),
+            other => unreachable!("no kernel for {other} tokens"),
+        }
+    }
+}
+
+/// Unpacks the quants of a panel into `out`, `Bytes::BYTES` per step.
+///
+/// # Safety
+/// The CPU has the features of [`crate::isa::Avx512`]; both start at a multiple of 64.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,f16c,fma,bmi2")]
+pub(super) unsafe fn expand<Q: Unpack512>(quants: &[u8], out: &mut [u8]) {
+    let steps = quants.chunks_exact(Q::BYTES).zip(out.chunks_exact_mut(Bytes::BYTES));
+    for (step, out) in steps {
+        let out = out.as_mut_ptr();
+        // SAFETY: whole steps on both sides, aligned as the caller grants (step sizes are multiples of 64).
+        unsafe {
+            let (first, second) = (Q::unpack_half::<0>(step.as_ptr()), Q::unpack_half::<1>(step.as_ptr()));
+            for i in 0..4 {
+                _mm512_store_si512(out.add(i * GROUP).cast(), first[i]);
+                _mm512_store_si512(out.add((4 + i) * GROUP).cast(), second[i]);
+            }
+        }
+    }
+}
+
+/// Quantizes `x: [tile.len, tile.k]` into a tile.
+///
+/// # Safety
+/// The CPU has the features of [`crate::isa::Avx512`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,f16c,fma,bmi2")]
+pub(super) unsafe fn quantize_tile(tile: &mut TileMut<'_>, x: &[f32]) {
+    let n = tile.len;
+    for (token, row) in x.chunks_exact(tile.k.max(1)).enumerate() {
+        for (b, block) in row.as_chunks::<32>().0.iter().enumerate() {
+            // SAFETY: two loads of 16 values from a block of 32.
+            let (u, v) =
+                unsafe { (_mm512_loadu_ps(block.as_ptr()), _mm512_loadu_ps(block.as_ptr().add(16))) };
+            let bits = _mm512_max_epu32(
+                _mm512_castps_si512(_mm512_abs_ps(u)),
+                _mm512_castps_si512(_mm512_abs_ps(v)),
+            );
+            let (scale, inverse) = scales(_mm512_reduce_max_epu32(bits));
+            // Infinities and NaN times 0 convert to i32::MIN, whose low byte is 0.
+            let inverse = _mm512_set1_ps(inverse);
+            let low = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(u, inverse)));
+            let high = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(v, inverse)));
+            let q = _mm256_set_m128i(high, low);
+            let mut words = [0i32; 8];
+            // SAFETY: 32 bytes into 8 words.
+            unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), q) };
+            for (g, word) in words.iter().enumerate() {
+                let four = word.to_le_bytes().map(|b| b as i8);
+                tile.q[((b * 8 + g) * n + token) * 4..][..4].copy_from_slice(&four);
+            }
+            // Two horizontal additions leave the sum of each 128-bit half in its lanes.
+            let sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), q);
+            let sums = _mm256_hadd_epi32(sums, sums);
+            let sums = _mm256_hadd_epi32(sums, sums);
+            let (s0, s1) = (_mm256_extract_epi32::<0>(sums), _mm256_extract_epi32::<4>(sums));
+            tile.scale[b * n + token] = scale;
+            tile.scaled_sum[b * n + token] = scale * (s0 + s1) as f32;
+            tile.half_sums[b * 2 * n + token] = s0;
+            tile.half_sums[(b * 2 + 1) * n + token] = s1;
+        }
+    }
+}

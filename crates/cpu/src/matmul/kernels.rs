@@ -1,0 +1,229 @@
+//! The table of kernels: for each quantized type its sizes and functions, chosen once per matrix.
+
+#![expect(unsafe_code, reason = "a table of SIMD kernels")]
+
+use super::activations::{QuantizedActivations, TileSpan};
+use super::format::{self, Format, for_each_format};
+use super::quants::{Bytes, Quants};
+use super::scalar;
+use super::scales::Scales;
+use crate::isa::Isa;
+use minfer_gguf::TensorType;
+
+/// How far ahead of the quants kernels prefetch, in bytes. 4 KiB is equal, 16 KiB loses 1-3 %.
+pub(super) const PREFETCH_AHEAD: usize = 8 << 10;
+
+/// The work of one kernel call: one panel of 16 rows by the tokens of one tile.
+///
+/// The arrays hold whole panels and tiles, laid out as `quants.rs`, `scales.rs` and `activations.rs` say; `quants` starts
+/// at a multiple of 64. `out[token * out_stride + row]` may be written for `len` tokens and `n_rows` rows (1..=16), and
+/// is written by nobody else meanwhile.
+pub(super) struct Tile<'a> {
+    pub(super) header: &'a [u8],
+    pub(super) quants: &'a [u8],
+    /// Steps of 32 k.
+    pub(super) n_steps: usize,
+    /// Tokens.
+    pub(super) len: usize,
+    pub(super) q: &'a [i8],
+    pub(super) scale: &'a [f32],
+    pub(super) scaled_sum: &'a [f32],
+    /// See [`corrections`].
+    pub(super) correction: &'a [i32],
+    pub(super) out: *mut f32,
+    pub(super) out_stride: usize,
+    pub(super) n_rows: usize,
+    /// Whether the panel comes from memory rather than from a cache.
+    pub(super) prefetch: bool,
+}
+
+/// Cache lines of header to prefetch with block `block`: their average is exact even where blocks are not whole lines.
+#[inline(always)]
+pub(super) const fn header_lines<S: Scales>(block: usize) -> usize {
+    (block + 1) * S::HEADER / 64 - block * S::HEADER / 64
+}
+
+type TileFn = unsafe fn(&Tile<'_>);
+
+/// Sizes and functions of one quantized type.
+pub(super) struct Kernels {
+    pub(super) dtype: TensorType,
+    /// Bytes of header per block and of quants per step, for 16 rows.
+    pub(super) header_bytes: usize,
+    pub(super) step_bytes: usize,
+    pub(super) steps_per_block: usize,
+    /// Weights are packed as bytes already: nothing to expand.
+    pub(super) plain_bytes: bool,
+    offset: i32,
+    corrections: Corrections,
+    /// Puts raw block `.0` into row `.3` of header `.1` and quants `.2`, both zero there.
+    pub(super) put_block: fn(&[u8], &mut [u8], &mut [u8], usize),
+    /// Writes 32 weights of row `.3` in step `.2 % steps_per_block` as floats, from the header of the block and the step.
+    pub(super) dequantize: fn(&[u8], &[u8], usize, usize, &mut [f32]),
+    scalar: TileFn,
+    #[cfg(target_arch = "x86_64")]
+    avx2: TileFn,
+    #[cfg(target_arch = "x86_64")]
+    avx512: TileFn,
+    #[cfg(target_arch = "x86_64")]
+    avx512_expanded: TileFn,
+    #[cfg(target_arch = "x86_64")]
+    avx512_expand: unsafe fn(&[u8], &mut [u8]),
+}
+
+/// What the correction words of a type are.
+#[derive(Clone, Copy, PartialEq)]
+enum Corrections {
+    /// Not read.
+    None,
+    /// Per step and token, `-offset * sum(q)`.
+    Step,
+    /// Per step, half and token, `-offset * sum(q of the half)`.
+    Halves,
+    /// Per step and token, the sums of q of the halves, as a pair of i16 (they are at most 16 * 127).
+    Pair,
+}
+
+macro_rules! table {
+    ($($name:ident),*) => { static TABLE: &[Kernels] = &[$(Kernels::of::<format::$name>()),*]; };
+}
+for_each_format! { table }
+
+impl Kernels {
+    /// The kernels of a type, if it is a quantized one that has them.
+    pub(super) fn find(dtype: TensorType) -> Option<&'static Kernels> {
+        TABLE.iter().find(|k| k.dtype == dtype)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    const fn of<F>() -> Kernels
+    where
+        F: Format<Quants: super::avx2::Unpack256 + super::avx512::Unpack512>,
+    {
+        Kernels {
+            avx2: super::avx2::tile::<F::Quants, F::Scales>,
+            avx512: super::avx512::tile::<F::Quants, F::Scales>,
+            avx512_expanded: super::avx512::tile::<Bytes, F::Scales>,
+            avx512_expand: super::avx512::expand::<F::Quants>,
+            ..Kernels::portable::<F>()
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    const fn of<F: Format>() -> Kernels {
+        Kernels::portable::<F>()
+    }
+
+    const fn portable<F: Format>() -> Kernels {
+        const { assert!((F::OFFSET == 0) == F::Scales::MIN, "kernels correct either an offset or a minimum") };
+        Kernels {
+            dtype: F::TYPE,
+            header_bytes: F::Scales::HEADER,
+            step_bytes: F::Quants::BYTES,
+            steps_per_block: F::Scales::STEPS,
+            plain_bytes: F::Quants::BYTES == Bytes::BYTES,
+            offset: F::OFFSET,
+            corrections: match (F::Scales::HALVES, F::Scales::MIN) {
+                (false, true) => Corrections::None,
+                (false, false) => Corrections::Step,
+                (true, false) => Corrections::Halves,
+                (true, true) => Corrections::Pair,
+            },
+            put_block: put_block::<F>,
+            dequantize: dequantize::<F>,
+            scalar: scalar::tile::<F>,
+            #[cfg(target_arch = "x86_64")]
+            avx2: scalar::tile::<F>,
+            #[cfg(target_arch = "x86_64")]
+            avx512: scalar::tile::<F>,
+            #[cfg(target_arch = "x86_64")]
+            avx512_expanded: scalar::tile::<F>,
+            #[cfg(target_arch = "x86_64")]
+            avx512_expand: |_, _| {},
+        }
+    }
+
+    /// Runs one tile on `isa`; `expanded` says that the quants were unpacked by [`Kernels::expand`].
+    ///
+    /// # Safety
+    /// The arrays and the output of `tile` are as [`Tile`] says, and `expanded` is true only on AVX-512.
+    pub(super) unsafe fn run(&self, tile: &Tile<'_>, isa: Isa, expanded: bool) {
+        let kernel = match isa {
+            Isa::Scalar => self.scalar,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(_) => self.avx2,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(_) if expanded => self.avx512_expanded,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(_) => self.avx512,
+        };
+        // SAFETY: the token in `isa` proves the features; the rest is granted by the caller.
+        unsafe { kernel(tile) }
+    }
+
+    /// Unpacks the quants of a panel to plain bytes.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn expand(&self, quants: &[u8], out: &mut [u8], isa: Isa) {
+        if let Isa::Avx512Vnni(_) = isa {
+            assert!(quants.as_ptr().addr().is_multiple_of(64) && out.as_ptr().addr().is_multiple_of(64));
+            // SAFETY: the token proves the features, and the alignment was just checked.
+            unsafe { (self.avx512_expand)(quants, out) }
+        }
+    }
+
+    /// Fills `out` with the correction words of these tiles, in the order in which kernels read them: for each tile
+    /// `[step][half][token]` or `[step][token]`. Returns how many there are per token.
+    pub(super) fn corrections(
+        &self,
+        act: &QuantizedActivations,
+        tiles: &[TileSpan],
+        out: &mut Vec<i32>,
+    ) -> usize {
+        out.clear();
+        let per_token = act.k() / 32;
+        for &TileSpan { first, len } in tiles {
+            let halves = &act.half_sums[first * per_token * 2..(first + len) * per_token * 2];
+            let steps = halves.chunks_exact(2 * len).map(|h| h.split_at(len));
+            match self.corrections {
+                Corrections::None => {}
+                Corrections::Halves => out.extend(halves.iter().map(|h| -self.offset * h)),
+                Corrections::Step => {
+                    out.extend(steps.flat_map(|(a, b)| a.iter().zip(b).map(|(a, b)| -self.offset * (a + b))));
+                }
+                Corrections::Pair => {
+                    out.extend(steps.flat_map(|(a, b)| a.iter().zip(b).map(|(a, b)| a & 0xFFFF | b << 16)));
+                }
+            }
+        }
+        per_token * [0, 1, 2, 1][self.corrections as usize]
+    }
+}
+
+fn put_block<F: Format>(block: &[u8], header: &mut [u8], quants: &mut [u8], row: usize) {
+    let [d, m] = F::block_scales(block);
+    if F::Scales::E8M0 {
+        header[row] = d[0];
+    } else {
+        header[row * 2..][..2].copy_from_slice(&d);
+    }
+    if F::Scales::MIN {
+        header[32 + row * 2..][..2].copy_from_slice(&m);
+    }
+    for step in 0..F::Scales::STEPS {
+        let sub = F::sub_scales(block, step);
+        for (i, sub) in sub.into_iter().take(F::Scales::SUBS).enumerate() {
+            header[F::Scales::FIXED + (step * F::Scales::SUBS + i) * 16 + row] = sub;
+        }
+        let quants = &mut quants[step * F::Quants::BYTES..][..F::Quants::BYTES];
+        F::Quants::put(quants, row, &F::codes(block, step));
+    }
+}
+
+fn dequantize<F: Format>(header: &[u8], quants: &[u8], step: usize, row: usize, out: &mut [f32]) {
+    let scales = super::scales::RowScales::read::<F::Scales>(header, step, row);
+    let weights = F::Quants::unpack(quants);
+    for (i, out) in out[..32].iter_mut().enumerate() {
+        let q = (i32::from(weights[i / 4][row * 4 + i % 4]) - F::OFFSET) as f32;
+        *out = scales.dequantize::<F::Scales>(q, i / 16);
+    }
+}

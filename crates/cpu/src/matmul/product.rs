@@ -1,0 +1,365 @@
+//! The loops around the kernels: chunks of tokens, panels, tiles.
+//!
+//! Tokens are taken in chunks whose activations stay in the L2 cache; within a chunk each panel is read from memory once
+//! and meets all tiles while it is in the cache. k is never split, so no partial sums exist.
+
+#![expect(unsafe_code, reason = "an output shared between threads")]
+
+use super::activations::{QuantizedActivations, TileSpan};
+use super::float::{self, FloatTile, is_float};
+use super::kernels::{Kernels, Tile};
+use super::pack::{PANEL_ROWS, PackedMatrix};
+use super::quants::{Bytes, Quants};
+use crate::isa::Isa;
+use minfer_gguf::TensorType;
+use std::ops::Range;
+
+/// Bytes of activations in a chunk. 128 to 768 KiB are equal; all of 512 long tokens at once lose a quarter.
+const CHUNK_BYTES: usize = 384 << 10;
+/// Fewest tokens of a chunk, however long they are.
+const MIN_CHUNK_TOKENS: usize = 16;
+/// From this many tokens in a chunk it pays to unpack a panel once rather than in every tile.
+const EXPAND_TOKENS: usize = 64;
+
+/// The operands of a product don't fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MatMulError {
+    /// The activations don't have the stated shape, or `k` is not a multiple of 32.
+    #[error("{len} activations are not {n_tokens} tokens of {k} (a multiple of 32 for quantized weights)")]
+    Activations {
+        /// Values given.
+        len: usize,
+        /// Tokens stated.
+        n_tokens: usize,
+        /// Values per token stated.
+        k: usize,
+    },
+    /// The activations have another length than the rows of the matrix.
+    #[error("a {dtype} matrix of {expected} inputs can't be multiplied with activations of {found}")]
+    InputLength {
+        /// The type of the weights.
+        dtype: TensorType,
+        /// Inputs of the matrix.
+        expected: usize,
+        /// Values per token given.
+        found: usize,
+    },
+    /// Float activations for quantized weights or the other way round, or quantized for another instruction set.
+    #[error("the activations are not in the form that {kernel} reads")]
+    ActivationForm {
+        /// The kernel that was to run.
+        kernel: String,
+    },
+    /// The output is too small.
+    #[error("the output holds {n_tokens} tokens of {rows}, but {needed_tokens} of {needed_rows} are needed")]
+    Output {
+        /// Tokens that fit.
+        n_tokens: usize,
+        /// Rows that fit.
+        rows: usize,
+        /// Tokens of the activations.
+        needed_tokens: usize,
+        /// Rows of the matrix.
+        needed_rows: usize,
+    },
+    /// The matrix has fewer panels.
+    #[error("panels {start}..{end} of a matrix that has {n_panels}")]
+    Panels {
+        /// First panel asked for.
+        start: usize,
+        /// End of the panels asked for.
+        end: usize,
+        /// Panels there are.
+        n_panels: usize,
+    },
+}
+
+/// What the weights are multiplied with.
+#[derive(Clone, Copy)]
+pub enum Activations<'a> {
+    /// `x: [n_tokens, k]`, row-major, for F32, F16 and BF16 weights.
+    F32 {
+        /// The values.
+        x: &'a [f32],
+        /// Tokens.
+        n_tokens: usize,
+        /// Values per token.
+        k: usize,
+    },
+    /// For every other type.
+    Quantized(&'a QuantizedActivations),
+}
+
+impl Activations<'_> {
+    /// Whether weights of this type want quantized activations.
+    pub fn quantized_for(dtype: TensorType) -> bool {
+        !is_float(dtype)
+    }
+
+    /// Tokens.
+    pub fn n_tokens(&self) -> usize {
+        match self {
+            Activations::F32 { n_tokens, .. } => *n_tokens,
+            Activations::Quantized(act) => act.n_tokens(),
+        }
+    }
+
+    fn k(&self) -> usize {
+        match self {
+            Activations::F32 { k, .. } => *k,
+            Activations::Quantized(act) => act.k(),
+        }
+    }
+}
+
+/// Where outputs go: `out[token * stride + row]`, written by several threads at once.
+#[derive(Clone, Copy, Debug)]
+pub struct OutPtr {
+    ptr: *mut f32,
+    stride: usize,
+    n_tokens: usize,
+    rows: usize,
+}
+
+// SAFETY: a plain address; the contract of `new` speaks of all threads that use it.
+unsafe impl Send for OutPtr {}
+// SAFETY: as above.
+unsafe impl Sync for OutPtr {}
+
+impl OutPtr {
+    /// An output of `n_tokens` tokens of `rows` values, `stride` values apart.
+    ///
+    /// # Safety
+    /// While this value or a copy is used: `ptr[token * stride + row]` is valid for writes for all `token < n_tokens` and
+    /// `row < rows`; `stride >= rows`; calls that run at the same time write disjoint panels; nobody else accesses those
+    /// values. They need not be initialized.
+    pub unsafe fn new(ptr: *mut f32, stride: usize, n_tokens: usize, rows: usize) -> OutPtr {
+        OutPtr { ptr, stride, n_tokens, rows }
+    }
+}
+
+/// Working memory of one thread; it grows on first use and is then reused.
+#[derive(Default)]
+pub struct Scratch {
+    corrections: Vec<i32>,
+    expanded: Vec<Line>,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+impl Scratch {
+    /// Empty working memory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// Multiplies panels `panels` of `w` with `x`: overwrites `out[token][row]` for all tokens of `x` and the rows
+/// `panels.start * 16..panels.end * 16` (those that exist). Errors, before anything is written, if shapes don't fit or the
+/// activations are in another form than the kernels of `isa` read.
+pub fn matmul_panels(
+    w: &PackedMatrix,
+    x: &Activations<'_>,
+    out: OutPtr,
+    panels: Range<usize>,
+    isa: Isa,
+    scratch: &mut Scratch,
+) -> Result<(), MatMulError> {
+    check(w, x, &out, &panels)?;
+    match (w.layout.kernels, x) {
+        (Some(kernels), Activations::Quantized(act)) if act.isa() == Some(isa) => {
+            Quantized { w, kernels, act, out, isa }.run(panels, scratch);
+            Ok(())
+        }
+        (None, Activations::F32 { x, n_tokens, .. }) => {
+            Float { w, x, n_tokens: *n_tokens, out, isa }.run(panels);
+            Ok(())
+        }
+        _ => Err(MatMulError::ActivationForm { kernel: kernel_name(w.dtype(), isa) }),
+    }
+}
+
+fn check(
+    w: &PackedMatrix,
+    x: &Activations<'_>,
+    out: &OutPtr,
+    panels: &Range<usize>,
+) -> Result<(), MatMulError> {
+    if let Activations::F32 { x, n_tokens, k } = *x
+        && n_tokens.checked_mul(k) != Some(x.len())
+    {
+        return Err(MatMulError::Activations { len: x.len(), n_tokens, k });
+    }
+    if x.k() != w.k() {
+        return Err(MatMulError::InputLength { dtype: w.dtype(), expected: w.k(), found: x.k() });
+    }
+    if x.n_tokens() > out.n_tokens || w.rows() > out.rows {
+        let (needed_tokens, needed_rows) = (x.n_tokens(), w.rows());
+        return Err(MatMulError::Output {
+            n_tokens: out.n_tokens,
+            rows: out.rows,
+            needed_tokens,
+            needed_rows,
+        });
+    }
+    if panels.start > panels.end || panels.end > w.n_panels() {
+        return Err(MatMulError::Panels { start: panels.start, end: panels.end, n_panels: w.n_panels() });
+    }
+    Ok(())
+}
+
+/// The name of the kernel that runs for a type: `x86_64-q4_k-avx512vnni`.
+pub fn kernel_name(dtype: TensorType, isa: Isa) -> String {
+    let level = match isa.name() {
+        "avx512" if !is_float(dtype) => "avx512vnni",
+        name => name,
+    };
+    format!("{}-{}-{level}", std::env::consts::ARCH, dtype.name().to_lowercase())
+}
+
+/// A product with quantized weights.
+struct Quantized<'a> {
+    w: &'a PackedMatrix,
+    kernels: &'static Kernels,
+    act: &'a QuantizedActivations,
+    out: OutPtr,
+    isa: Isa,
+}
+
+impl Quantized<'_> {
+    fn run(&self, panels: Range<usize>, scratch: &mut Scratch) {
+        let max_tokens = (CHUNK_BYTES / self.w.k()).max(MIN_CHUNK_TOKENS);
+        let mut rest = self.act.tiles();
+        while let Some(first) = rest.first() {
+            let fits = |t: &TileSpan| t.first + t.len - first.first <= max_tokens;
+            let (chunk, after) = rest.split_at(rest.iter().take_while(|t| fits(t)).count().max(1));
+            self.run_chunk(chunk, panels.clone(), scratch);
+            rest = after;
+        }
+    }
+
+    fn run_chunk(&self, tiles: &[TileSpan], panels: Range<usize>, scratch: &mut Scratch) {
+        let per_token = self.kernels.corrections(self.act, tiles, &mut scratch.corrections);
+        let n_tokens: usize = tiles.iter().map(|t| t.len).sum();
+        let expand = n_tokens >= EXPAND_TOKENS && !self.kernels.plain_bytes && can_expand(self.isa);
+        for panel in panels {
+            let (header, quants) = self.w.panels(panel..panel + 1).split_at(self.w.layout.header_bytes);
+            let quants = if expand { self.expand(quants, &mut scratch.expanded) } else { quants };
+            for (i, tile) in tiles.iter().enumerate() {
+                let start = (tile.first - tiles[0].first) * per_token;
+                let correction = &scratch.corrections[start..start + tile.len * per_token];
+                self.run_tile(panel, tile, header, quants, correction, i == 0 && !expand, expand);
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one kernel call")]
+    fn run_tile(
+        &self,
+        panel: usize,
+        &TileSpan { first, len }: &TileSpan,
+        header: &[u8],
+        quants: &[u8],
+        correction: &[i32],
+        prefetch: bool,
+        expanded: bool,
+    ) {
+        let k = self.w.k();
+        let blocks = first * (k / 32)..(first + len) * (k / 32);
+        let tile = Tile {
+            header,
+            quants,
+            n_steps: k / 32,
+            len,
+            q: &self.act.q[first * k..(first + len) * k],
+            scale: &self.act.scale[blocks.clone()],
+            scaled_sum: &self.act.scaled_sum[blocks],
+            correction,
+            out: self.out.at(first, panel),
+            out_stride: self.out.stride,
+            n_rows: (self.w.rows() - panel * PANEL_ROWS).min(PANEL_ROWS),
+            prefetch,
+        };
+        // SAFETY: the slices are those of one panel and one tile, packed and quantized for these kernels; the output is
+        // valid for this panel's rows and these tokens (checked against the sizes that `OutPtr::new` was promised).
+        unsafe { self.kernels.run(&tile, self.isa, expanded) }
+    }
+
+    fn expand<'b>(&self, quants: &[u8], lines: &'b mut Vec<Line>) -> &'b [u8] {
+        let bytes = self.w.k() / 32 * Bytes::BYTES;
+        lines.resize((bytes / 64).max(lines.len()), Line([0; 64]));
+        let lines = &mut lines[..bytes / 64];
+        // SAFETY: `Line` is 64 plain bytes without padding.
+        let out = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<u8>(), bytes) };
+        self.kernels.expand(quants, out, self.isa);
+        out
+    }
+}
+
+fn can_expand(isa: Isa) -> bool {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512Vnni(_) => true,
+        _ => false,
+    }
+}
+
+impl OutPtr {
+    /// The first row of a panel, for a token. Both exist.
+    fn at(&self, token: usize, panel: usize) -> *mut f32 {
+        self.ptr.wrapping_add(token * self.stride + panel * PANEL_ROWS)
+    }
+}
+
+/// A product with float weights.
+struct Float<'a> {
+    w: &'a PackedMatrix,
+    x: &'a [f32],
+    n_tokens: usize,
+    out: OutPtr,
+    isa: Isa,
+}
+
+impl Float<'_> {
+    fn run(&self, panels: Range<usize>) {
+        let chunk = (CHUNK_BYTES / 4 / self.w.k()).max(MIN_CHUNK_TOKENS);
+        for first in (0..self.n_tokens).step_by(chunk) {
+            self.run_chunk(first..(first + chunk).min(self.n_tokens), panels.clone());
+        }
+    }
+
+    fn run_chunk(&self, tokens: Range<usize>, panels: Range<usize>) {
+        // As many panels at once as the widest kernel of the smallest tile takes.
+        let group = float::shapes(self.isa).iter().map(|&(_, panels)| panels).max().unwrap_or(1);
+        for start in panels.clone().step_by(group) {
+            let group = start..(start + group).min(panels.end);
+            let mut first = tokens.start;
+            while first < tokens.end {
+                let left = tokens.end - first;
+                let len =
+                    float::shapes(self.isa).iter().map(|&(len, _)| len).find(|&len| len <= left).unwrap_or(1);
+                self.run_tile(group.clone(), first, len, first == tokens.start);
+                first += len;
+            }
+        }
+    }
+
+    fn run_tile(&self, panels: Range<usize>, first: usize, len: usize, prefetch: bool) {
+        let k = self.w.k();
+        let tile = FloatTile {
+            panels: self.w.panels(panels.clone()),
+            n_panels: panels.len(),
+            k,
+            len,
+            x: &self.x[first * k..(first + len) * k],
+            out: self.out.at(first, panels.start),
+            out_stride: self.out.stride,
+            n_rows: self.w.rows().min(panels.end * PANEL_ROWS) - panels.start * PANEL_ROWS,
+            prefetch,
+        };
+        // SAFETY: the slices are those of these panels and tokens; the output as in `Quantized::run_tile`.
+        unsafe { float::run(self.w.dtype(), &tile, self.isa) }
+    }
+}

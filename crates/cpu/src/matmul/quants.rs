@@ -1,0 +1,249 @@
+//! How the quants of a panel lie in memory: 16 rows by 32 consecutive k, the *step* of every kernel.
+//!
+//! A step has 8 groups of 4 k. Unpacked, a group is 64 bytes, `[row][4]`: one AVX-512 register, in which each 32-bit
+//! lane is a row and meets the same 4 activations. A layout stores the *code* of each weight in as few bits as the
+//! file does and unpacks it to an unsigned byte, `weight + offset` (the offset belongs to the [`Format`]):
+//!
+//! | layout | bytes | what lies there |
+//! | --- | --- | --- |
+//! | [`Bytes`] | 512 | the 8 groups |
+//! | [`Nibbles`] | 256 | 4 x 64 bytes; byte `i` holds group `g` in its low and group `g + 4` in its high half |
+//! | [`NibblesBit`] | 320 | the same, then 8 masks of 64 bits: bit 4 of each code of a group |
+//! | [`NibblesPair`] | 384 | the same as `Nibbles`, then 2 planes of 64 bytes: bits 4 and 5, four groups to a byte |
+//! | [`Pairs`] | 128 | 2 planes of 64 bytes: bits 0 and 1, four groups to a byte |
+//! | [`PairsBit`] | 192 | the same, then 8 masks of 64 bits: bit 2 of each code of a group |
+//! | [`Iq4`], [`Fp4`] | 256 | as `Nibbles`; a code is an index into a table of weights |
+//!
+//! The SIMD forms of [`Quants::unpack`] are in `avx2.rs` and `avx512.rs`.
+//!
+//! [`Format`]: super::format::Format
+
+/// Bytes of one unpacked group: 16 rows x 4 k.
+pub(super) const GROUP: usize = 64;
+/// Groups in a step.
+pub(super) const GROUPS: usize = 8;
+
+/// The unpacked weights of a step, `[group][row][4]`.
+pub(super) type StepBytes = [[u8; GROUP]; GROUPS];
+
+/// A way to store the quants of a step.
+pub(super) trait Quants {
+    /// Bytes of a step.
+    const BYTES: usize;
+    /// Stores the codes of one row, `codes[group]` holding 4 of them from the lowest byte up, into a step that was zero.
+    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]);
+    /// All weights of a step, with the offset.
+    fn unpack(step: &[u8]) -> StepBytes;
+}
+
+/// Whole bytes.
+pub(super) struct Bytes;
+/// Codes of 4 bits.
+pub(super) struct Nibbles;
+/// Codes of 5 bits.
+pub(super) struct NibblesBit;
+/// Codes of 6 bits.
+pub(super) struct NibblesPair;
+/// Codes of 2 bits.
+pub(super) struct Pairs;
+/// Codes of 3 bits.
+pub(super) struct PairsBit;
+/// Indices into [`IQ4_WEIGHTS`].
+pub(super) struct Iq4;
+/// Indices into [`FP4_WEIGHTS`].
+pub(super) struct Fp4;
+
+/// The weights that IQ4 codes stand for, plus the offset 128.
+pub(super) const IQ4_WEIGHTS: [u8; 16] = with_offset(super::format::IQ4_VALUES, 128);
+/// The weights that FP4 codes stand for, plus the offset 16.
+pub(super) const FP4_WEIGHTS: [u8; 16] = with_offset(super::format::FP4_VALUES, 16);
+
+const fn with_offset(values: [i8; 16], offset: i32) -> [u8; 16] {
+    let mut out = [0; 16];
+    let mut i = 0;
+    while i < 16 {
+        out[i] = (values[i] as i32 + offset) as u8;
+        i += 1;
+    }
+    out
+}
+
+impl Quants for Bytes {
+    const BYTES: usize = GROUPS * GROUP;
+
+    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
+        for (g, &word) in codes.iter().enumerate() {
+            put_word(step, g, row, word);
+        }
+    }
+
+    fn unpack(step: &[u8]) -> StepBytes {
+        std::array::from_fn(|g| group(step, g))
+    }
+}
+
+impl Quants for Nibbles {
+    const BYTES: usize = 4 * GROUP;
+
+    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
+        for g in 0..4 {
+            put_word(step, g, row, (codes[g] & 0x0F0F_0F0F) | (codes[g + 4] & 0x0F0F_0F0F) << 4);
+        }
+    }
+
+    fn unpack(step: &[u8]) -> StepBytes {
+        std::array::from_fn(|g| group(step, g % 4).map(|b| (b >> (g / 4 * 4)) & 15))
+    }
+}
+
+impl Quants for NibblesBit {
+    const BYTES: usize = Nibbles::BYTES + GROUPS * 8;
+
+    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
+        Nibbles::put(step, row, codes);
+        put_masks(&mut step[Nibbles::BYTES..], row, &codes.map(|c| c >> 4));
+    }
+
+    fn unpack(step: &[u8]) -> StepBytes {
+        let mut weights = Nibbles::unpack(step);
+        add_masks(&mut weights, &step[Nibbles::BYTES..], 4);
+        weights
+    }
+}
+
+impl Quants for NibblesPair {
+    const BYTES: usize = Nibbles::BYTES + Pairs::BYTES;
+
+    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
+        Nibbles::put(step, row, codes);
+        Pairs::put(&mut step[Nibbles::BYTES..], row, &codes.map(|c| c >> 4));
+    }
+
+    fn unpack(step: &[u8]) -> StepBytes {
+        let mut weights = Nibbles::unpack(step);
+        let high = Pairs::unpack(&step[Nibbles::BYTES..]);
+        for (w, h) in weights.as_flattened_mut().iter_mut().zip(high.as_flattened()) {
+            *w |= h << 4;
+        }
+        weights
+    }
+}
+
+impl Quants for Pairs {
+    const BYTES: usize = 2 * GROUP;
+
+    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
+        for (plane, c) in codes.as_chunks::<4>().0.iter().enumerate() {
+            let c = c.map(|word| word & 0x0303_0303);
+            put_word(step, plane, row, c[0] | c[1] << 2 | c[2] << 4 | c[3] << 6);
+        }
+    }
+
+    fn unpack(step: &[u8]) -> StepBytes {
+        std::array::from_fn(|g| group(step, g / 4).map(|b| (b >> (g % 4 * 2)) & 3))
+    }
+}
+
+impl Quants for PairsBit {
+    const BYTES: usize = Pairs::BYTES + GROUPS * 8;
+
+    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
+        Pairs::put(step, row, codes);
+        put_masks(&mut step[Pairs::BYTES..], row, &codes.map(|c| c >> 2));
+    }
+
+    fn unpack(step: &[u8]) -> StepBytes {
+        let mut weights = Pairs::unpack(step);
+        add_masks(&mut weights, &step[Pairs::BYTES..], 2);
+        weights
+    }
+}
+
+impl Quants for Iq4 {
+    const BYTES: usize = Nibbles::BYTES;
+
+    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
+        Nibbles::put(step, row, codes);
+    }
+
+    fn unpack(step: &[u8]) -> StepBytes {
+        Nibbles::unpack(step).map(|g| g.map(|code| IQ4_WEIGHTS[code as usize]))
+    }
+}
+
+impl Quants for Fp4 {
+    const BYTES: usize = Nibbles::BYTES;
+
+    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
+        Nibbles::put(step, row, codes);
+    }
+
+    fn unpack(step: &[u8]) -> StepBytes {
+        Nibbles::unpack(step).map(|g| g.map(|code| FP4_WEIGHTS[code as usize]))
+    }
+}
+
+fn put_word(step: &mut [u8], group: usize, row: usize, word: u32) {
+    step[group * GROUP + row * 4..][..4].copy_from_slice(&word.to_le_bytes());
+}
+
+fn group(step: &[u8], index: usize) -> [u8; GROUP] {
+    let (groups, _) = step.as_chunks::<GROUP>();
+    groups[index]
+}
+
+/// Stores bit 0 of each code of one row: in the mask of a group, row `r` has the bits `4r..4r + 4`.
+fn put_masks(masks: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
+    for (g, &word) in codes.iter().enumerate() {
+        // The product gathers bits 0, 8, 16 and 24 in its upper four.
+        let four = (word & 0x0101_0101).wrapping_mul(0x1020_4080) >> 28;
+        masks[g * 8 + row / 2] |= (four as u8) << (row % 2 * 4);
+    }
+}
+
+/// Adds the mask bits to every weight as bit `shift`.
+fn add_masks(weights: &mut StepBytes, masks: &[u8], shift: u32) {
+    for (g, mask) in weights.iter_mut().zip(masks.as_chunks::<8>().0) {
+        let mask = u64::from_le_bytes(*mask);
+        for (i, w) in g.iter_mut().enumerate() {
+            *w |= ((mask >> i & 1) as u8) << shift;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Random codes go in and come out, row by row, and use every bit of the layout.
+    fn round_trip<Q: Quants>(bits: u32, table: Option<[u8; 16]>) {
+        let mask = 0x0101_0101 * ((1u32 << bits) - 1);
+        let codes: [[u32; GROUPS]; 16] = std::array::from_fn(|row| {
+            std::array::from_fn(|g| (row as u32 * 8 + g as u32 + 1).wrapping_mul(0x9E37_79B9) & mask)
+        });
+        let mut step = vec![0; Q::BYTES];
+        for (row, c) in codes.iter().enumerate() {
+            Q::put(&mut step, row, c);
+        }
+        let weights = Q::unpack(&step);
+        for (row, c) in codes.iter().enumerate() {
+            for g in 0..GROUPS {
+                let expected = c[g].to_le_bytes().map(|code| table.map_or(code, |t| t[code as usize]));
+                assert_eq!(weights[g][row * 4..][..4], expected, "row {row} group {g}");
+            }
+        }
+        assert_eq!(Q::BYTES * 8, 16 * 32 * bits as usize);
+    }
+
+    #[test]
+    fn every_layout_returns_what_was_put() {
+        round_trip::<Bytes>(8, None);
+        round_trip::<Nibbles>(4, None);
+        round_trip::<NibblesBit>(5, None);
+        round_trip::<NibblesPair>(6, None);
+        round_trip::<Pairs>(2, None);
+        round_trip::<PairsBit>(3, None);
+        round_trip::<Iq4>(4, Some(IQ4_WEIGHTS));
+        round_trip::<Fp4>(4, Some(FP4_WEIGHTS));
+    }
+}

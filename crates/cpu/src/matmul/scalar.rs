@@ -1,0 +1,85 @@
+//! The portable path: the packed panels of the SIMD kernels, with the arithmetic of `reference.rs` spelled out per row.
+
+#![expect(unsafe_code, reason = "the output is shared with other threads and written by pointer")]
+
+use super::format::Format;
+use super::kernels::Tile;
+use super::quants::{Quants, StepBytes};
+use super::scales::{RowScales, Scales};
+
+/// Tokens of the largest tile.
+const MAX_TOKENS: usize = 16;
+
+/// One panel by the tokens of a tile.
+///
+/// # Safety
+/// The output of the tile may be written, as [`Tile`] says.
+pub(super) unsafe fn tile<F: Format>(x: &Tile<'_>) {
+    assert!(x.len <= MAX_TOKENS);
+    let mut acc = [[0f32; 16]; MAX_TOKENS];
+    for step in 0..x.n_steps {
+        let weights = F::Quants::unpack(&x.quants[step * F::Quants::BYTES..][..F::Quants::BYTES]);
+        let steps = F::Scales::STEPS;
+        let header = &x.header[step / steps * F::Scales::HEADER..][..F::Scales::HEADER];
+        let scales: [RowScales; 16] =
+            std::array::from_fn(|row| RowScales::read::<F::Scales>(header, step % steps, row));
+        for (token, acc) in acc[..x.len].iter_mut().enumerate() {
+            let sums = dot(&weights, &x.q[step * 32 * x.len..][..32 * x.len], token, x.len);
+            add_step::<F>(acc, &scales, sums, x, step, token);
+        }
+    }
+    for (token, acc) in acc[..x.len].iter().enumerate() {
+        // SAFETY: granted by the caller for `len` tokens and `n_rows` rows.
+        unsafe { std::ptr::copy_nonoverlapping(acc.as_ptr(), x.out.add(token * x.out_stride), x.n_rows) };
+    }
+}
+
+/// Sums of products of 16 rows, for both halves of a step.
+#[inline(always)]
+fn dot(weights: &StepBytes, q: &[i8], token: usize, n_tokens: usize) -> [[i32; 16]; 2] {
+    let mut sums = [[0i32; 16]; 2];
+    for (g, group) in weights.iter().enumerate() {
+        let x = &q[(g * n_tokens + token) * 4..][..4];
+        for (sum, w) in sums[g / 4].iter_mut().zip(group.as_chunks::<4>().0) {
+            *sum += w.iter().zip(x).map(|(&w, &x)| i32::from(w) * i32::from(x)).sum::<i32>();
+        }
+    }
+    sums
+}
+
+/// Adds a step to the accumulators of one token.
+#[inline(always)]
+fn add_step<F: Format>(
+    acc: &mut [f32; 16],
+    scales: &[RowScales; 16],
+    sums: [[i32; 16]; 2],
+    x: &Tile<'_>,
+    step: usize,
+    token: usize,
+) {
+    let at = step * x.len + token;
+    let (scale, scaled_sum) = (x.scale[at], x.scaled_sum[at]);
+    let correction = |i: usize| x.correction[(step * F::Scales::CORRECTIONS + i) * x.len + token];
+    let correct = match (F::Scales::HALVES, F::Scales::MIN) {
+        (true, false) => [correction(0), correction(1)],
+        (false, false) => [correction(0), 0],
+        _ => [0; 2],
+    };
+    for (row, (acc, s)) in acc.iter_mut().zip(scales).enumerate() {
+        let isum = [sums[0][row] + correct[0], sums[1][row] + correct[1]];
+        if F::Scales::HALVES {
+            let sum = isum[0] * s.sc[0] + isum[1] * s.sc[1];
+            *acc = (sum as f32).mul_add(s.d * scale, *acc);
+            if F::Scales::MIN {
+                let pair = correction(0);
+                let minimums = s.mn[0] * i32::from(pair as i16) + s.mn[1] * (pair >> 16);
+                *acc = (-(minimums as f32)).mul_add(s.m * scale, *acc);
+            }
+        } else {
+            *acc = ((isum[0] + isum[1]) as f32).mul_add(s.step_scale::<F::Scales>() * scale, *acc);
+            if F::Scales::MIN {
+                *acc = s.step_offset::<F::Scales>().mul_add(scaled_sum, *acc);
+            }
+        }
+    }
+}
