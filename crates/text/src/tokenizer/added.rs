@@ -3,7 +3,7 @@
 //! The leftmost match wins, and of several that start there the longest. Control and unknown tokens are found only when
 //! asked for; user-defined ones always. A trie keeps the cost per place to the length of what matches there.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::vocab::{TokenKind, Vocab};
 

@@ -1,7 +1,6 @@
 //! Byte-level BPE: a piece of text is a chain of bytes, joined in the order of the merge list.
 
-use std::collections::HashMap;
-
+use hashbrown::HashMap;
 use minfer_gguf::{Metadata, MetadataError};
 
 use super::merge::{Chain, Join, NONE, Symbol};

@@ -1,10 +1,10 @@
 //! Tokenizers from GGUF metadata: text to token ids and back.
 //!
 //! Encoding runs in four steps, each in its own file:
-//! 1. special and user-defined tokens are found in the text ([`added`]);
-//! 2. what lies between is normalized and split as the table row of `tokenizer.ggml.pre` says ([`pre`], [`split`]);
-//! 3. every piece is a chain of symbols, joined pair by pair ([`merge`]), by the merge list ([`byte_bpe`]) or by the
-//!    scores of the tokens ([`sentencepiece`]; there step 2 only writes spaces as `▁`);
+//! 1. special and user-defined tokens are found in the text (`added`);
+//! 2. what lies between is normalized and split as the row of `tokenizer.ggml.pre` in the table says (`pre`, `split`);
+//! 3. every piece is a chain of symbols, joined pair by pair (`merge`), by the merge list (`byte_bpe`) or by the
+//!    scores of the tokens (`sentencepiece`; there step 2 only writes spaces as `▁`);
 //! 4. begin and end tokens go around the whole.
 //!
 //! The reference is Hugging Face `tokenizers` with the models' published files. What a GGUF file cannot say (the pattern,

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use regex_automata::meta::{BuildError, Regex};
-use regex_automata::{Input, PatternID};
+use regex_automata::{Anchored, Input, Match, PatternID};
 
 use super::byte_letters::LETTERS;
 use super::pre::{Pre, Stage};
@@ -65,6 +65,15 @@ impl Compiled {
         Ok(Compiled { regex: regex?, on_letters })
     }
 
+    /// The first match from `at` on. A pattern that ends in the idiom matches nearly everywhere, and where it does, one
+    /// pass over the match finds it; a search takes a second one, backwards.
+    fn next(&self, text: &str, at: usize) -> Option<Match> {
+        let input = Input::new(text).range(at..);
+        let here = || self.regex.find(input.clone().anchored(Anchored::Yes));
+        let found = if self.regex.pattern_len() > 1 { here() } else { None };
+        found.or_else(|| self.regex.find(input))
+    }
+
     fn split(&self, text: &str, piece: Range<usize>, pieces: &mut Vec<Range<usize>>) {
         if self.on_letters {
             self.split_letters(&text.as_bytes()[piece.clone()], piece.start, pieces);
@@ -91,7 +100,7 @@ impl Compiled {
     fn cut(&self, text: &str, mut emit: impl FnMut(Range<usize>)) {
         let mut at = 0;
         while at < text.len() {
-            let Some(found) = self.regex.find(Input::new(text).range(at..)) else { break };
+            let Some(found) = self.next(text, at) else { break };
             let end = match found.pattern() {
                 PatternID::ZERO => found.end(),
                 _ => give_back(text, found.range()),

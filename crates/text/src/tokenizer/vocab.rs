@@ -3,8 +3,9 @@
 //! Spellings and bytes lie end to end in two buffers, so a vocabulary of 150,000 tokens is two allocations rather than
 //! 300,000. The same text may belong to several ids (files like that exist): then the lowest id is the one it encodes to.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 
+use hashbrown::{DefaultHashBuilder, HashTable};
 use minfer_gguf::{Metadata, MetadataError};
 
 use super::{TokenizerError, byte_letters};
@@ -60,7 +61,9 @@ pub(super) struct Vocab {
     texts: Slices,
     bytes: Slices,
     kinds: Vec<TokenKind>,
-    index: HashMap<Box<str>, u32>,
+    /// The ids, found by the hash of their text.
+    index: HashTable<u32>,
+    hasher: DefaultHashBuilder,
 }
 
 impl Vocab {
@@ -76,7 +79,8 @@ impl Vocab {
         let mut vocab = Vocab {
             texts: Slices::with_capacity(tokens.len()),
             bytes: Slices::with_capacity(tokens.len()),
-            index: HashMap::with_capacity(tokens.len()),
+            index: HashTable::with_capacity(tokens.len()),
+            hasher: DefaultHashBuilder::default(),
             kinds,
         };
         for (id, text) in tokens.iter().enumerate() {
@@ -100,7 +104,11 @@ impl Vocab {
             (Spelling::ByteLetters, TokenKind::Normal | TokenKind::Byte) => self.bytes.push_spelled(text),
             _ => self.bytes.push(text.as_bytes()),
         }
-        self.index.entry(text.into()).or_insert(id as u32);
+        if self.id(text).is_none() {
+            let Vocab { texts, index, hasher, .. } = self;
+            let hash_of = |&id: &u32| hasher.hash_one(texts.get(id).unwrap_or_default());
+            index.insert_unique(hasher.hash_one(text.as_bytes()), id as u32, hash_of);
+        }
         Ok(())
     }
 
@@ -125,7 +133,8 @@ impl Vocab {
     }
 
     pub(super) fn id(&self, text: &str) -> Option<u32> {
-        self.index.get(text).copied()
+        let text = text.as_bytes();
+        self.index.find(self.hasher.hash_one(text), |&id| self.texts.get(id) == Some(text)).copied()
     }
 
     /// The bytes of `id`, or the error that says it is beyond the vocabulary.
