@@ -1,0 +1,34 @@
+//! The ops on f32 activations: everything but the product with a weight matrix.
+//!
+//! Activations are `[d, n_tokens]`: token after token, `d` elements each. Every function computes each output from its
+//! inputs in an order fixed by its text, so a caller may cut the rows of an op as it likes, hand each part the matching
+//! rows of input and output, and get the same bits.
+//!
+//! Functions check lengths and parameters first; an error means that nothing was written. Numbers are never refused:
+//! NaN and infinity flow through as IEEE arithmetic has them.
+
+mod add;
+mod batch_matmul;
+mod copy;
+mod get_rows;
+mod map;
+mod mul;
+mod outer;
+mod rms_norm;
+mod rope;
+mod scale;
+mod silu;
+mod softmax;
+mod swiglu;
+
+pub use add::{add, add_in_place};
+pub use batch_matmul::{BatchShape, batch_matmul};
+pub use copy::{copy, permute};
+pub use get_rows::get_rows;
+pub use mul::{mul, mul_in_place};
+pub use rms_norm::rms_norm;
+pub use rope::{RopeParams, RopeScaling, RopeStyle, RopeTable, rope, rope_in_place};
+pub use scale::{scale, scale_in_place};
+pub use silu::{silu, silu_in_place};
+pub use softmax::softmax;
+pub use swiglu::{swiglu, swiglu_in_place};
