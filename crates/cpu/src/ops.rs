@@ -8,9 +8,11 @@
 //! NaN and infinity flow through as IEEE arithmetic has them.
 
 mod add;
+mod attention;
 mod batch_matmul;
 mod copy;
 mod get_rows;
+mod kv;
 mod map;
 mod mul;
 mod outer;
@@ -22,9 +24,11 @@ mod softmax;
 mod swiglu;
 
 pub use add::{add, add_in_place};
+pub use attention::{Attention, SPAN, Sight};
 pub use batch_matmul::{BatchShape, batch_matmul};
 pub use copy::{copy, permute};
 pub use get_rows::get_rows;
+pub use kv::{KvLayout, KvRegions, KvRegionsMut, store_kv};
 pub use mul::{mul, mul_in_place};
 pub use rms_norm::rms_norm;
 pub use rope::{RopeParams, RopeScaling, RopeStyle, RopeTable, rope, rope_in_place};
