@@ -125,3 +125,46 @@ fn give_back(text: &str, run: Range<usize>) -> usize {
     let last = text[run.clone()].chars().next_back().map_or(0, char::len_utf8);
     if run.end == text.len() || run.len() == last { run.end } else { run.end - last }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokenizer::pre;
+
+    fn pieces<'t>(name: &str, text: &'t str) -> Vec<&'t [u8]> {
+        let splitter = Splitter::new(pre::by_name(name).expect("a known name")).expect("a sound pattern");
+        let mut pieces = Vec::new();
+        splitter.split(text, &mut pieces);
+        pieces.into_iter().map(|piece| &text.as_bytes()[piece]).collect()
+    }
+
+    /// Pieces as Hugging Face cuts them (`tests/data/make_splits.py`).
+    #[test]
+    fn pieces_are_those_of_the_reference() {
+        let rows: serde_json::Value =
+            serde_json::from_str(include_str!("../../tests/data/splits.json")).unwrap();
+        let mut faults = Vec::new();
+        for (name, cases) in rows.as_object().unwrap() {
+            for case in cases.as_array().unwrap() {
+                let text = case[0].as_str().unwrap();
+                let expected: Vec<usize> = serde_json::from_value(case[1].clone()).unwrap();
+                let ours: Vec<usize> = pieces(name, text).iter().map(|piece| piece.len()).collect();
+                if ours != expected {
+                    faults.push(format!("{name} {text:?}:\n {ours:?}, expected\n {expected:?}"));
+                }
+            }
+        }
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    #[test]
+    fn a_run_of_spaces_leaves_its_last_character_to_the_word() {
+        let cut =
+            |text| pieces("qwen2", text).into_iter().map(|p| str::from_utf8(p).unwrap()).collect::<Vec<_>>();
+        assert_eq!(cut("a   b"), ["a", "  ", " b"]);
+        assert_eq!(cut("a b  "), ["a", " b", "  "]);
+        assert_eq!(cut("a \u{3000}1"), ["a", " ", "\u{3000}", "1"]);
+        assert_eq!(cut("a \n b"), ["a", " \n", " b"]);
+        assert_eq!(cut(""), [] as [&str; 0]);
+    }
+}
