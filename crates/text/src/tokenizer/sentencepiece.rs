@@ -18,6 +18,8 @@ pub(super) struct SentencePiece {
     ranks: Vec<u32>,
     byte_ids: [u32; 256],
     unknown: Option<u32>,
+    /// Whether joins stay within words, so that each can be joined by itself: the same ids, from short chains.
+    words_are_apart: bool,
     pub(super) add_space_prefix: bool,
 }
 
@@ -39,6 +41,7 @@ impl SentencePiece {
             ranks: scores.iter().map(|&score| rank(score)).collect(),
             byte_ids: byte_ids(vocab),
             unknown,
+            words_are_apart: words_are_apart(vocab),
             add_space_prefix: meta.opt_bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
         })
     }
@@ -55,55 +58,61 @@ impl SentencePiece {
     ) {
         let prefix = if self.add_space_prefix { "▁" } else { "" };
         let spelled = format!("{prefix}{}", text.replace(' ', "▁"));
+        let mut writer = Writer {
+            places: text.char_indices(),
+            prefix_chars: usize::from(self.add_space_prefix),
+            after_unknown: false,
+            ids,
+            dropped: &mut dropped,
+        };
+        let mut rest = &*spelled;
+        while !rest.is_empty() {
+            let (word, tail) = rest.split_at(self.word_end(rest));
+            self.join(word, vocab, chain);
+            for symbol in chain.iter() {
+                self.write(symbol.id, &word[symbol.start as usize..symbol.end as usize], &mut writer);
+            }
+            rest = tail;
+        }
+    }
+
+    /// Where the first word of `text` ends: before the next `▁` that follows something else, if no token reaches across
+    /// such a place.
+    fn word_end(&self, text: &str) -> usize {
+        let starts = text.match_indices('▁').map(|(at, _)| at);
+        let mut next = starts.filter(|&at| self.words_are_apart && at > 0 && !text[..at].ends_with('▁'));
+        next.next().unwrap_or(text.len())
+    }
+
+    /// Fills `chain` with the pieces of `word`.
+    fn join(&self, word: &str, vocab: &Vocab, chain: &mut Chain) {
         chain.clear();
-        for (at, c) in spelled.char_indices() {
+        for (at, c) in word.char_indices() {
             let end = at + c.len_utf8();
-            chain.push(self.piece(&spelled[at..end], vocab).unwrap_or(NONE), at as u32, end as u32);
+            chain.push(piece(&word[at..end], vocab).unwrap_or(NONE), at as u32, end as u32);
         }
         chain.merge(|left: &Symbol, right: &Symbol| {
-            let id = self.piece(&spelled[left.start as usize..right.end as usize], vocab)?;
+            let id = piece(&word[left.start as usize..right.end as usize], vocab)?;
             Some(Join { rank: self.ranks[id as usize], id })
         });
-        self.emit(&spelled, text, chain, ids, &mut dropped);
     }
 
-    /// Writes the tokens of the joined chain. `spelled` has the characters of `text` one for one, after the prefix.
-    fn emit(
-        &self,
-        spelled: &str,
-        text: &str,
-        chain: &Chain,
-        ids: &mut Vec<u32>,
-        dropped: &mut impl FnMut(usize, u8),
-    ) {
-        let mut places = text.char_indices();
-        let mut prefix_chars = usize::from(self.add_space_prefix);
-        let mut after_unknown = false;
-        for symbol in chain.iter() {
-            let piece = &spelled[symbol.start as usize..symbol.end as usize];
-            let n_chars = piece.chars().count() - std::mem::take(&mut prefix_chars);
-            let origin = places.by_ref().take(n_chars).reduce(|first, _| first);
-            let was_unknown = std::mem::take(&mut after_unknown);
-            match symbol.id {
-                NONE if self.push_bytes(piece, ids) => {}
-                NONE => {
-                    after_unknown = true;
-                    match (self.unknown, origin) {
-                        (Some(_), _) if was_unknown => {}
-                        (Some(unknown), _) => ids.push(unknown),
-                        (None, Some((at, c))) => report(at, c, dropped),
-                        (None, None) => {}
-                    }
-                }
-                id => ids.push(id),
-            }
+    fn write<D: FnMut(usize, u8)>(&self, id: u32, text: &str, writer: &mut Writer<'_, D>) {
+        let origin = writer.advance(text);
+        let was_unknown = std::mem::take(&mut writer.after_unknown);
+        if id != NONE {
+            return writer.ids.push(id);
         }
-    }
-
-    /// The token of an ordinary piece.
-    fn piece(&self, text: &str, vocab: &Vocab) -> Option<u32> {
-        let joinable = |&id: &u32| matches!(vocab.kind(id), Some(TokenKind::Normal | TokenKind::UserDefined));
-        vocab.id(text).filter(joinable)
+        if self.push_bytes(text, writer.ids) {
+            return;
+        }
+        writer.after_unknown = true;
+        match (self.unknown, origin) {
+            (Some(_), _) if was_unknown => {}
+            (Some(unknown), _) => writer.ids.push(unknown),
+            (None, Some((at, c))) => writer.report(at, c),
+            (None, None) => {}
+        }
     }
 
     /// Writes `piece` as byte tokens, if there is one for each of its bytes.
@@ -117,10 +126,45 @@ impl SentencePiece {
     }
 }
 
-fn report(at: usize, c: char, dropped: &mut impl FnMut(usize, u8)) {
-    for (i, &byte) in c.encode_utf8(&mut [0; 4]).as_bytes().iter().enumerate() {
-        dropped(at + i, byte);
+/// Where the ids go, and how far into the text they have come.
+struct Writer<'a, D> {
+    /// The characters of the text: one for each of the spelled ones after the prefix.
+    places: std::str::CharIndices<'a>,
+    prefix_chars: usize,
+    /// Whether the last symbol was unknown.
+    after_unknown: bool,
+    ids: &'a mut Vec<u32>,
+    dropped: &'a mut D,
+}
+
+impl<D: FnMut(usize, u8)> Writer<'_, D> {
+    /// Steps over the characters of a spelled piece; returns the first of them in the text.
+    fn advance(&mut self, piece: &str) -> Option<(usize, char)> {
+        let n_chars = piece.chars().count() - std::mem::take(&mut self.prefix_chars);
+        self.places.by_ref().take(n_chars).reduce(|first, _| first)
     }
+
+    fn report(&mut self, at: usize, c: char) {
+        for (i, &byte) in c.encode_utf8(&mut [0; 4]).as_bytes().iter().enumerate() {
+            (self.dropped)(at + i, byte);
+        }
+    }
+}
+
+/// The token of an ordinary piece.
+fn piece(text: &str, vocab: &Vocab) -> Option<u32> {
+    vocab.id(text).filter(|&id| vocab.kind(id).is_some_and(is_ordinary))
+}
+
+fn is_ordinary(kind: TokenKind) -> bool {
+    matches!(kind, TokenKind::Normal | TokenKind::UserDefined)
+}
+
+/// Whether no ordinary token has `▁` after something else.
+fn words_are_apart(vocab: &Vocab) -> bool {
+    let ordinary = (0..).zip(vocab.kinds()).filter(|(_, kind)| is_ordinary(**kind));
+    let mut texts = ordinary.filter_map(|(id, _)| vocab.text(id));
+    texts.all(|text| !text.trim_start_matches('▁').contains('▁'))
 }
 
 /// Turns scores round so that the best is lowest, keeping their order.
