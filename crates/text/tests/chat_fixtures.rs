@@ -162,19 +162,64 @@ fn corpus_renders_as_the_reference_does() {
     finish(&tallies);
 }
 
+/// A few cases that every clone has.
+#[test]
+fn committed_cases_render_as_the_reference_does() {
+    let doc = load(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/chat.json")));
+    let mut tallies = vec![snippets(&doc)];
+    for entry in doc["templates"].as_array().unwrap() {
+        let mut tally = Tally::new(entry["model"].as_str().unwrap());
+        let template =
+            ChatTemplate::parse(entry["template"].as_str().unwrap(), context(&entry["tokens"])).unwrap();
+        for case in entry["cases"].as_array().unwrap() {
+            tally.add(case["name"].as_str().unwrap(), &template.render(&input(case, now(&doc))), case);
+        }
+        tallies.push(tally);
+    }
+    finish(&tallies);
+}
+
 #[test]
 fn snippets_render_as_the_reference_does() {
     let Some(folder) = fixtures() else { return };
-    let doc = load(&folder.join("snippets.json"));
+    finish(&[snippets(&load(&folder.join("snippets.json")))]);
+}
+
+fn snippets(doc: &Value) -> Tally {
     let mut tally = Tally::new("snippets");
     for case in doc["cases"].as_array().unwrap() {
         let kwargs = doc["contexts"][case["group"].as_str().unwrap()].as_object().unwrap();
         let source = case["template"].as_str().unwrap();
         let messages = kwargs.get("messages").cloned().unwrap_or(Value::Null);
-        let input =
-            RenderInput { now: Some(now(&doc)), kwargs: kwargs.clone(), ..RenderInput::new(messages) };
+        let input = RenderInput { now: Some(now(doc)), kwargs: kwargs.clone(), ..RenderInput::new(messages) };
         let result = ChatTemplate::parse(source, TemplateContext::default()).and_then(|t| t.render(&input));
         tally.add(source, &result, case);
     }
-    finish(&[tally]);
+    tally
+}
+
+#[test]
+fn templates_are_found_in_metadata() {
+    use minfer_gguf::{Array, Metadata, Value as Meta};
+    let mut metadata = Metadata::new();
+    let message = serde_json::json!([{"role": "user", "content": "x"}]);
+    assert!(matches!(ChatTemplate::from_metadata(&metadata, false), Err(TemplateError::Missing)));
+    metadata.set("tokenizer.chat_template", Meta::String("{{ bos_token }}plain{{ pad_token }}".to_owned()));
+    metadata.set("tokenizer.chat_template.tool_use", Meta::String("tools{{ eos_token }}".to_owned()));
+    metadata.set("tokenizer.chat_templates", Meta::Array(Array::String(vec!["tool_use".to_owned()])));
+    metadata
+        .set("tokenizer.ggml.tokens", Meta::Array(Array::String(vec!["<s>".to_owned(), "</s>".to_owned()])));
+    metadata.set("tokenizer.ggml.bos_token_id", Meta::U32(0));
+    metadata.set("tokenizer.ggml.eos_token_id", Meta::U32(1));
+    metadata.set("tokenizer.ggml.padding_token_id", Meta::U32(9));
+    let render = |has_tools| {
+        ChatTemplate::from_metadata(&metadata, has_tools)
+            .unwrap()
+            .render(&RenderInput::new(message.clone()))
+            .unwrap()
+    };
+    assert_eq!((render(false), render(true)), ("<s>plain".to_owned(), "tools</s>".to_owned()));
+    assert_eq!(ChatTemplate::names(&metadata), ["tool_use"]);
+    metadata.set("tokenizer.chat_template", Meta::U32(1));
+    assert!(matches!(ChatTemplate::from_metadata(&metadata, false), Err(TemplateError::Metadata(_))));
 }

@@ -27,6 +27,14 @@ const MUTATING_METHODS: &[&str] = &[
     "update",
 ];
 
+/// Refuses what would exhaust the stack of the engine's parser.
+pub(super) fn size(source: &Source) -> Result<(), TemplateError> {
+    match source.excess {
+        Some((construct, line)) => Err(TemplateError::Syntax { construct: construct.to_owned(), line }),
+        None => Ok(()),
+    }
+}
+
 /// Refuses macros that take any arguments.
 pub(super) fn macros(source: &Source) -> Result<(), TemplateError> {
     match source.variadic_macro {
@@ -80,6 +88,8 @@ pub(super) fn trial(template: &ChatTemplate, source: &Source) -> Result<(), Temp
     for input in conversations() {
         match template.render(&input) {
             Ok(_) | Err(TemplateError::Raised { .. }) => return Ok(()),
+            // A few words must never cost that much.
+            Err(error @ TemplateError::Limit { .. }) => return Err(error),
             Err(error) => first_error = first_error.or(Some(error)),
         }
     }

@@ -68,6 +68,10 @@ struct BoundMethod {
 }
 
 impl Object for BoundMethod {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
     fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         self.dict.call_method(state, &self.name, args)
     }

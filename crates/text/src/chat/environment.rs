@@ -8,7 +8,7 @@ use super::{filters, functions, jinja_tests, json, methods, operators, repr};
 
 /// Steps of one rendering. A long conversation with many tools takes some ten thousand; each step is also 64 bytes of
 /// text or two list items.
-pub(super) const FUEL: u64 = 10_000_000;
+pub(super) const FUEL: u64 = 4_000_000;
 
 /// Nested calls, loops and blocks of one rendering; a macro call counts several.
 const RECURSION_LIMIT: usize = 400;
@@ -24,6 +24,8 @@ pub(super) fn build(template: String) -> Result<Environment<'static>, Error> {
     let mut env = Environment::new();
     env.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     env.set_undefined_behavior(UndefinedBehavior::Lenient);
+    // Debug mode prints variables into errors, whatever their size.
+    env.set_debug(false);
     env.set_fuel(Some(FUEL));
     env.set_recursion_limit(RECURSION_LIMIT);
     env.set_unknown_method_callback(methods::call);

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use minijinja::value::{Enumerator, Kwargs, Object, Rest, ValueKind};
+use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 
+use super::bound::bound;
 use super::clock;
 use super::environment::raised;
 use super::render::Clock;
@@ -33,7 +34,7 @@ pub(super) fn add_to(env: &mut Environment<'_>) {
     env.add_function("dict", dict);
     env.add_function("namespace", move |state: &mut State<'_, '_>, args: Rest<Value>, kwargs: Kwargs| {
         // Only the engine's own namespace can be assigned to; it takes one dict.
-        let initial = dict(args, kwargs)?;
+        let initial = bound(state, dict(args, kwargs)?, 0)?;
         namespace.as_ref().map_or(Ok(Value::UNDEFINED), |function| function.call(state, &[initial]))
     });
     // What Jinja2 keeps the template's blocks in.
@@ -57,7 +58,11 @@ fn strftime_now(state: &State<'_, '_>, pattern: &str) -> Result<String, Error> {
 #[derive(Debug)]
 struct TemplateReference;
 
-impl Object for TemplateReference {}
+impl Object for TemplateReference {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+}
 
 /// Python's `dict`: of another dict or of pairs, with keywords added.
 fn dict(args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
@@ -98,11 +103,12 @@ struct Cycler {
     at: AtomicUsize,
 }
 
-fn cycler(items: Rest<Value>) -> Result<Value, Error> {
+fn cycler(state: &State<'_, '_>, items: Rest<Value>) -> Result<Value, Error> {
     if items.is_empty() {
         return Err(Error::new(ErrorKind::MissingArgument, "at least one item has to be provided"));
     }
-    Ok(Value::from_object(Cycler { items: items.to_vec(), at: AtomicUsize::new(0) }))
+    let items: Result<Vec<Value>, Error> = items.0.into_iter().map(|item| bound(state, item, 2)).collect();
+    Ok(Value::from_object(Cycler { items: items?, at: AtomicUsize::new(0) }))
 }
 
 impl Cycler {
@@ -112,6 +118,10 @@ impl Cycler {
 }
 
 impl Object for Cycler {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         (key.as_str() == Some("current")).then(|| self.current())
     }
@@ -149,6 +159,10 @@ struct Joiner {
 }
 
 impl Object for Joiner {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
     fn call(self: &Arc<Self>, _: &mut State<'_, '_>, _: &[Value]) -> Result<Value, Error> {
         let is_first = !self.is_used.swap(true, Ordering::Relaxed);
         Ok(Value::from(if is_first { "" } else { self.separator.as_str() }))

@@ -18,6 +18,7 @@
 //!    reads a template argument without asking whether it is defined, since only the caller can give that.
 //!
 //! 4. A macro that uses `varargs` or `kwargs`, which the engine does not have.
+//! 5. A template far larger or deeper than any real one: its parser recurses.
 //!
 //! # Example
 //! ```
@@ -32,6 +33,7 @@
 //! # Ok::<(), minfer_text::chat::TemplateError>(())
 //! ```
 
+mod bound;
 mod check;
 mod clock;
 mod dict;
@@ -56,7 +58,7 @@ pub use error::{Construct, TemplateError};
 pub use jiff::civil::DateTime;
 
 /// The longest template that is accepted; real ones have some 20 KB.
-const MAX_TEMPLATE_BYTES: usize = 1 << 20;
+const MAX_TEMPLATE_BYTES: usize = 256 << 10;
 
 /// What a template knows of the model: the text of its special tokens by variable name (`bos_token`, `eos_token`, …).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,6 +126,7 @@ impl ChatTemplate {
             return Err(TemplateError::TooLong { n_bytes: source.len(), limit: MAX_TEMPLATE_BYTES });
         }
         let source = source::Source::scan(source);
+        check::size(&source)?;
         let env = environment::build(source.text.clone()).map_err(|e| TemplateError::from_parse(&e))?;
         check::macros(&source)?;
         check::names(&env, &source)?;

@@ -4,17 +4,20 @@ use minijinja::formatting::{FormatStyle, format};
 use minijinja::value::{Rest, Tuple, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 
+use super::bound;
 use super::filters::escape_text;
 use super::methods::string::python_text;
 use super::repr;
-use super::source::operators::{ADD, CONCAT, MOD};
+use super::source::operators::{ADD, BOUND, BOUND_ATTRIBUTE, CONCAT, MOD};
 
 /// Their names.
-pub(super) const NAMES: &[&str] = &[ADD, CONCAT, MOD];
+pub(super) const NAMES: &[&str] = &[ADD, BOUND, BOUND_ATTRIBUTE, CONCAT, MOD];
 
 /// Adds the functions.
 pub(super) fn add_to(env: &mut Environment<'_>) {
     env.add_function(ADD, add);
+    env.add_function(BOUND, bound::assigned);
+    env.add_function(BOUND_ATTRIBUTE, bound::assigned_to_attribute);
     env.add_function(CONCAT, concat);
     env.add_function(MOD, modulo);
 }

@@ -17,6 +17,11 @@ use tokens::{Token, tokenize};
 use super::dict;
 use super::error::Construct;
 
+const MAX_TAG_TOKENS: usize = 1500;
+const MAX_UNARY: usize = 32;
+const MAX_BLOCK_DEPTH: usize = 64;
+const MAX_ELIF: usize = 400;
+
 /// A name that the template uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reference {
@@ -38,6 +43,8 @@ pub(super) struct Source {
     pub(super) references: Vec<Reference>,
     /// Names that the template itself defines or asks for by `is defined`.
     pub(super) defined: HashSet<String>,
+    /// What does not end, or is too long or too deep for the engine's recursive parser, and its line.
+    pub(super) excess: Option<(&'static str, usize)>,
     /// The line where a macro uses `varargs` or `kwargs` without having a parameter of that name.
     pub(super) variadic_macro: Option<usize>,
 }
@@ -49,11 +56,11 @@ impl Source {
         let mut scan = Scan { text: &text, line: 1, with_add: marks_text_as_safe(&text), ..Scan::default() };
         scan.run();
         scan.attributes_of_dicts();
-        let Scan { mut edits, references, defined, variadic, .. } = scan;
+        let Scan { mut edits, references, defined, variadic, excess, .. } = scan;
         let variadic_macro = variadic.filter(|(name, _)| !defined.contains(*name)).map(|(_, line)| line);
         // Stable: of several at one place, the outer comes first.
         edits.sort_by_key(|(range, _)| range.start);
-        Self { text: apply(&text, &edits), references, defined, variadic_macro }
+        Self { text: apply(&text, &edits), references, defined, excess, variadic_macro }
     }
 }
 
@@ -85,6 +92,9 @@ struct Scan<'a> {
     edits: Vec<Edit>,
     references: Vec<Reference>,
     defined: HashSet<String>,
+    excess: Option<(&'static str, usize)>,
+    block_depth: usize,
+    n_elif: usize,
     variadic: Option<(&'a str, usize)>,
     /// Attributes that are not called, as pairs of dot and name.
     attributes: Vec<(Token<'a>, Token<'a>)>,
@@ -98,19 +108,58 @@ impl<'a> Scan<'a> {
             self.advance_to(open);
             let is_block = match &self.text[open..open + 2] {
                 "{#" => {
-                    let Some(end) = self.text[open..].find("#}") else { return };
+                    let Some(end) = self.text[open..].find("#}") else {
+                        return self.exceed("comment that does not end");
+                    };
                     self.advance_to(open + end + 2);
                     continue;
                 }
                 marker => marker == "{%",
             };
-            let Some((tokens, end)) = tokenize(self.text, open + 2, self.line, is_block) else { return };
+            let Some((tokens, end)) = tokenize(self.text, open + 2, self.line, is_block) else {
+                return self.exceed("tag that does not end");
+            };
+            self.measure(&tokens, is_block);
             self.tag(&tokens, is_block);
             self.advance_to(end);
             if is_block && tokens.first().is_some_and(|t| t.is_name("raw")) && !self.skip_raw() {
                 return;
             }
         }
+    }
+
+    /// Notes what exceeds the limits: each operator, block and `elif` is one level of the engine's syntax tree.
+    fn measure(&mut self, tokens: &[Token<'a>], is_block: bool) {
+        let keyword = tokens.first().filter(|_| is_block).map_or("", |t| t.text);
+        self.n_elif += usize::from(keyword == "elif");
+        match keyword {
+            "if" | "for" | "macro" | "call" | "filter" | "with" | "generation" | "block" | "set"
+            | "autoescape" => {
+                // A `set` that is no block is never closed, so its depth is not counted.
+                self.block_depth += usize::from(keyword != "set" || !tokens.iter().any(|t| t.text == "="));
+            }
+            _ if keyword.starts_with("end") => self.block_depth = self.block_depth.saturating_sub(1),
+            _ => {}
+        }
+        let is_unary = |t: &Token<'_>| matches!(t.text, "-" | "+" | "not" | "**");
+        let excess = if tokens.len() > MAX_TAG_TOKENS {
+            Some("tag with too many operators and operands")
+        } else if tokens.chunk_by(|a, b| is_unary(a) && is_unary(b)).any(|run| run.len() > MAX_UNARY) {
+            Some("too many signs in a row")
+        } else if self.block_depth > MAX_BLOCK_DEPTH {
+            Some("blocks nested too deeply")
+        } else if self.n_elif > MAX_ELIF {
+            Some("too many elif tags")
+        } else {
+            None
+        };
+        if let Some(construct) = excess {
+            self.exceed(construct);
+        }
+    }
+
+    fn exceed(&mut self, construct: &'static str) {
+        self.excess = self.excess.or(Some((construct, self.line)));
     }
 
     fn find_open(&self) -> Option<usize> {
@@ -165,6 +214,7 @@ impl<'a> Scan<'a> {
             "endmacro" => self.macro_depth = self.macro_depth.saturating_sub(1),
             "set" => {
                 self.define_until(tokens, "=");
+                self.edits.extend(operators::bound_assignment(tokens));
                 if let [_, _, dot, name, ..] = tokens
                     && dot.text == "."
                 {
@@ -334,7 +384,7 @@ mod tests {
                 "{% for x in a ~ b recursive %}{% endfor %}",
                 "{% for x in __concat__(a , b) recursive %}{% endfor %}",
             ),
-            ("{% set x = not a ~ b %}", "{% set x = not __concat__(a , b) %}"),
+            ("{% set x = not a ~ b %}", "{% set x = __bound__(not __concat__(a , b)) %}"),
             (
                 "{{ {'a': b ~ c} }}{{ x.1.2 ~ -1 }}{{ a ~ }}",
                 "{{ {'a': __concat__(b , c)} }}{{ __concat__(x.1.2 , -1) }}{{ a ~ }}",
@@ -348,7 +398,9 @@ mod tests {
 
     #[test]
     fn malformed_text_ends_the_scan() {
-        for template in ["{{ x|a", "{% if 'x %}", "{#", "{", "{%", "{% raw %}", "{{ ) }}{{", "{{ ]]] }}"] {
+        for template in
+            ["{{ x|a", "{{ 'a", "{% x", "{% if 'x %}", "{#", "{", "{%", "{% raw %}", "{{ ) }}{{", "{{ ]]] }}"]
+        {
             Source::scan(template);
         }
     }

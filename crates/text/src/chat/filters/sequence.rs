@@ -6,6 +6,7 @@ use minijinja::value::{Kwargs, Rest, Tuple, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 
 use super::Parameters;
+use crate::chat::bound::is_namespace;
 use crate::chat::render::Clock;
 use crate::chat::repr;
 
@@ -20,8 +21,7 @@ pub(super) fn add_to(env: &mut Environment<'_>) {
 
 /// The attribute of an object. As in Jinja2, the entries of a dict are none.
 fn attr(value: &Value, name: &str) -> Result<Value, Error> {
-    let is_dict = value.kind() == ValueKind::Map
-        && !value.as_object().is_some_and(|o| o.type_name().contains("Namespace"));
+    let is_dict = value.kind() == ValueKind::Map && !is_namespace(value);
     if is_dict { Ok(Value::UNDEFINED) } else { value.get_attr(name) }
 }
 

@@ -18,6 +18,10 @@ use super::tokens::Token;
 pub(in crate::chat) const ADD: &str = "__add__";
 pub(in crate::chat) const CONCAT: &str = "__concat__";
 pub(in crate::chat) const MOD: &str = "__mod__";
+/// Checks what a `set` tag stores, see [`super::super::bound`].
+pub(in crate::chat) const BOUND: &str = "__bound__";
+/// The same for `{% set x.name = … %}`.
+pub(in crate::chat) const BOUND_ATTRIBUTE: &str = "__bound_attribute__";
 
 /// A range of the template and what takes its place.
 pub(super) type Edit = (Range<usize>, String);
@@ -30,6 +34,28 @@ pub(super) fn rewrite(tokens: &[Token<'_>], start: usize, with_add: bool) -> Vec
     let mut rewriter = Rewriter { tokens, with_add, edits: Vec::new() };
     rewriter.group(start.min(tokens.len()), 0);
     rewriter.edits
+}
+
+/// Wraps the value of a `{% set … = value %}` tag into a call of [`BOUND`].
+pub(super) fn bound_assignment(tokens: &[Token<'_>]) -> Vec<Edit> {
+    let mut depth = 0_i64;
+    let assign = tokens.iter().position(|token| {
+        depth += match token.text {
+            "(" | "[" | "{" => 1,
+            ")" | "]" | "}" => -1,
+            _ => 0,
+        };
+        depth == 0 && token.text == "="
+    });
+    match (assign.and_then(|at| tokens.get(at + 1)), tokens.last()) {
+        (Some(first), Some(last)) if last.text != "," => {
+            let (start, end) = (first.range().start, last.range().end);
+            let is_attribute = tokens.get(2).is_some_and(|token| token.text == ".");
+            let function = if is_attribute { BOUND_ATTRIBUTE } else { BOUND };
+            vec![(start..start, format!("{function}(")), (end..end, ")".to_owned())]
+        }
+        _ => Vec::new(),
+    }
 }
 
 struct Rewriter<'t, 'a> {
@@ -76,6 +102,7 @@ impl Rewriter<'_, '_> {
             }
             at += 1;
         }
+        let at = at.min(self.tokens.len());
         outer.extend(self.finish(chain, at));
         self.edits.splice(n_edits..n_edits, outer);
         at
