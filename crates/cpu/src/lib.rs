@@ -3,6 +3,7 @@
 pub mod buf;
 mod error;
 pub mod isa;
+pub mod limits;
 mod math;
 pub mod matmul;
 pub mod ops;

@@ -6,6 +6,8 @@
 //!   `fma(.., .., 0)` rather than a product, so that no -0 appears which the integer definition doesn't have.
 //! - Prefetches go into L2, 8 KiB ahead of the quants and at the panel's own rate, headers included; into L1 they run
 //!   out of miss buffers, and aimed from the start of the panel they would trail the reads.
+//! - Arrays of registers are filled by loops: closures given to `array::map` are not always inlined, and then every
+//!   intrinsic is a call (ten times slower).
 //! - From 64 tokens on, a panel is unpacked once to plain bytes and all tiles run on those ([`expand`]).
 
 #![expect(unsafe_code, reason = "SIMD by pointer")]
@@ -41,7 +43,10 @@ impl Unpack512 for Bytes {
     #[inline(always)]
     unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
         // SAFETY: granted by the caller; 8 groups.
-        unsafe { [0, 1, 2, 3].map(|i| load(step, HALF * 4 + i)) }
+        unsafe {
+            let first = HALF * 4;
+            [load(step, first), load(step, first + 1), load(step, first + 2), load(step, first + 3)]
+        }
     }
 }
 
@@ -51,10 +56,12 @@ impl Unpack512 for Nibbles {
         // SAFETY: granted by the caller; 4 groups of bytes.
         unsafe {
             let low = _mm512_set1_epi8(15);
-            [0, 1, 2, 3].map(|i| {
+            let mut w = [low; 4];
+            for i in 0..4 {
                 let x = load(step, i);
-                _mm512_and_si512(if HALF == 0 { x } else { _mm512_srli_epi16::<4>(x) }, low)
-            })
+                w[i] = _mm512_and_si512(if HALF == 0 { x } else { _mm512_srli_epi16::<4>(x) }, low);
+            }
+            w
         }
     }
 }
@@ -77,7 +84,8 @@ impl Unpack512 for NibblesPair {
         unsafe {
             let (low, six) = (_mm512_set1_epi8(15), _mm512_set1_epi8(0x3F));
             let plane = load(step, 4 + HALF);
-            [0, 1, 2, 3].map(|i| {
+            let mut w = [low; 4];
+            for i in 0..4 {
                 let x = load(step, i);
                 let x = if HALF == 0 { x } else { _mm512_srli_epi16::<4>(x) };
                 let high = match i {
@@ -87,8 +95,9 @@ impl Unpack512 for NibblesPair {
                     _ => _mm512_srli_epi16::<2>(plane),
                 };
                 // 0xCA: x where `low` is set, else `high`.
-                _mm512_and_si512(_mm512_ternarylogic_epi32::<0xCA>(low, x, high), six)
-            })
+                w[i] = _mm512_and_si512(_mm512_ternarylogic_epi32::<0xCA>(low, x, high), six);
+            }
+            w
         }
     }
 }
@@ -143,7 +152,11 @@ unsafe fn look_up<const HALF: usize>(step: *const u8, table: &[u8; 16]) -> [__m5
     // SAFETY: granted by the caller.
     unsafe {
         let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
-        Nibbles::unpack_half::<HALF>(step).map(|codes| _mm512_shuffle_epi8(table, codes))
+        let mut w = Nibbles::unpack_half::<HALF>(step);
+        for w in &mut w {
+            *w = _mm512_shuffle_epi8(table, *w);
+        }
+        w
     }
 }
 
@@ -152,14 +165,15 @@ unsafe fn look_up<const HALF: usize>(step: *const u8, table: &[u8; 16]) -> [__m5
 /// # Safety
 /// The CPU has the features; `masks` points to 8 masks.
 #[inline(always)]
-unsafe fn add_masks<const HALF: usize, const BIT: i8>(w: [__m512i; 4], masks: *const u8) -> [__m512i; 4] {
+unsafe fn add_masks<const HALF: usize, const BIT: i8>(mut w: [__m512i; 4], masks: *const u8) -> [__m512i; 4] {
     // SAFETY: granted by the caller.
     unsafe {
         let bit = _mm512_set1_epi8(BIT);
-        [0, 1, 2, 3].map(|i| {
+        for i in 0..4 {
             let mask = masks.add((HALF * 4 + i) * 8).cast::<u64>().read_unaligned();
-            _mm512_mask_add_epi8(w[i], mask, w[i], bit)
-        })
+            w[i] = _mm512_mask_add_epi8(w[i], mask, w[i], bit);
+        }
+        w
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) struct FloatTile<'a> {
     pub(super) out_stride: usize,
     pub(super) n_rows: usize,
     /// Whether the panels come from memory rather than from a cache.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only SIMD kernels prefetch"))]
     pub(super) prefetch: bool,
 }
 

@@ -11,6 +11,7 @@ use crate::isa::Isa;
 use minfer_gguf::TensorType;
 
 /// How far ahead of the quants kernels prefetch, in bytes. 4 KiB is equal, 16 KiB loses 1-3 %.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only SIMD kernels prefetch"))]
 pub(super) const PREFETCH_AHEAD: usize = 8 << 10;
 
 /// The work of one kernel call: one panel of 16 rows by the tokens of one tile.
@@ -34,10 +35,12 @@ pub(super) struct Tile<'a> {
     pub(super) out_stride: usize,
     pub(super) n_rows: usize,
     /// Whether the panel comes from memory rather than from a cache.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only SIMD kernels prefetch"))]
     pub(super) prefetch: bool,
 }
 
 /// Cache lines of header to prefetch with block `block`: their average is exact even where blocks are not whole lines.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only SIMD kernels prefetch"))]
 #[inline(always)]
 pub(super) const fn header_lines<S: Scales>(block: usize) -> usize {
     (block + 1) * S::HEADER / 64 - block * S::HEADER / 64
@@ -52,23 +55,31 @@ pub(super) struct Kernels {
     pub(super) header_bytes: usize,
     pub(super) step_bytes: usize,
     pub(super) steps_per_block: usize,
-    /// Weights are packed as bytes already: nothing to expand.
-    pub(super) plain_bytes: bool,
     offset: i32,
     corrections: Corrections,
     /// Puts raw block `.0` into row `.3` of header `.1` and quants `.2`, both zero there.
     pub(super) put_block: fn(&[u8], &mut [u8], &mut [u8], usize),
     /// Writes 32 weights of row `.3` in step `.2 % steps_per_block` as floats, from the header of the block and the step.
     pub(super) dequantize: fn(&[u8], &[u8], usize, usize, &mut [f32]),
-    scalar: TileFn,
+    scalar: Level,
     #[cfg(target_arch = "x86_64")]
-    avx2: TileFn,
+    avx2: Level,
     #[cfg(target_arch = "x86_64")]
-    avx512: TileFn,
-    #[cfg(target_arch = "x86_64")]
-    avx512_expanded: TileFn,
-    #[cfg(target_arch = "x86_64")]
-    avx512_expand: unsafe fn(&[u8], &mut [u8]),
+    avx512: Level,
+}
+
+/// The functions of one type on one instruction set.
+#[derive(Clone, Copy)]
+struct Level {
+    tile: TileFn,
+    expanded: Option<Expanded>,
+}
+
+/// Unpacking the quants of a panel to plain bytes (64-byte aligned on both sides), and the kernel that runs on those.
+#[derive(Clone, Copy)]
+struct Expanded {
+    unpack: unsafe fn(&[u8], &mut [u8]),
+    tile: TileFn,
 }
 
 /// What the correction words of a type are.
@@ -100,11 +111,14 @@ impl Kernels {
     where
         F: Format<Quants: super::avx2::Unpack256 + super::avx512::Unpack512>,
     {
+        use super::{avx2, avx512};
         Kernels {
-            avx2: super::avx2::tile::<F::Quants, F::Scales>,
-            avx512: super::avx512::tile::<F::Quants, F::Scales>,
-            avx512_expanded: super::avx512::tile::<Bytes, F::Scales>,
-            avx512_expand: super::avx512::expand::<F::Quants>,
+            // Plain bytes would be slower here: their sums must be widened after every group.
+            avx2: Level { tile: avx2::tile::<F::Quants, F::Scales>, expanded: None },
+            avx512: Level::new::<F>(
+                avx512::tile::<F::Quants, F::Scales>,
+                Expanded { unpack: avx512::expand::<F::Quants>, tile: avx512::tile::<Bytes, F::Scales> },
+            ),
             ..Kernels::portable::<F>()
         }
     }
@@ -116,12 +130,15 @@ impl Kernels {
 
     const fn portable<F: Format>() -> Kernels {
         const { assert!((F::OFFSET == 0) == F::Scales::MIN, "kernels correct either an offset or a minimum") };
+        let scalar = Level::new::<F>(
+            scalar::tile::<F::Quants, F::Scales>,
+            Expanded { unpack: scalar::expand::<F::Quants>, tile: scalar::tile::<Bytes, F::Scales> },
+        );
         Kernels {
             dtype: F::TYPE,
             header_bytes: F::Scales::HEADER,
             step_bytes: F::Quants::BYTES,
             steps_per_block: F::Scales::STEPS,
-            plain_bytes: F::Quants::BYTES == Bytes::BYTES,
             offset: F::OFFSET,
             corrections: match (F::Scales::HALVES, F::Scales::MIN) {
                 (false, true) => Corrections::None,
@@ -131,44 +148,53 @@ impl Kernels {
             },
             put_block: put_block::<F>,
             dequantize: dequantize::<F>,
-            scalar: scalar::tile::<F>,
+            scalar,
             #[cfg(target_arch = "x86_64")]
-            avx2: scalar::tile::<F>,
+            avx2: scalar,
             #[cfg(target_arch = "x86_64")]
-            avx512: scalar::tile::<F>,
-            #[cfg(target_arch = "x86_64")]
-            avx512_expanded: scalar::tile::<F>,
-            #[cfg(target_arch = "x86_64")]
-            avx512_expand: |_, _| {},
+            avx512: scalar,
         }
     }
 
-    /// Runs one tile on `isa`; `expanded` says that the quants were unpacked by [`Kernels::expand`].
+    fn level(&self, isa: Isa) -> &Level {
+        match isa {
+            Isa::Scalar => &self.scalar,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(_) => &self.avx2,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(_) => &self.avx512,
+        }
+    }
+
+    /// Whether [`Kernels::expand`] pays on this level.
+    pub(super) fn expands(&self, isa: Isa) -> bool {
+        self.level(isa).expanded.is_some()
+    }
+
+    /// Unpacks the quants of a panel to plain bytes, if this level [expands](Kernels::expands).
+    ///
+    /// # Panics
+    /// If either side does not start at a multiple of 64.
+    pub(super) fn expand(&self, quants: &[u8], out: &mut [u8], isa: Isa) {
+        assert!(quants.as_ptr().addr().is_multiple_of(64) && out.as_ptr().addr().is_multiple_of(64));
+        if let Some(expanded) = self.level(isa).expanded {
+            // SAFETY: the token in `isa` proves the features, and the alignment was just checked.
+            unsafe { (expanded.unpack)(quants, out) }
+        }
+    }
+
+    /// Runs one tile on `isa`; `expanded` says that its quants came from [`Kernels::expand`].
     ///
     /// # Safety
-    /// The arrays and the output of `tile` are as [`Tile`] says, and `expanded` is true only on AVX-512.
+    /// The arrays and the output of `tile` are as [`Tile`] says, and `expanded` is true only if the level expands.
     pub(super) unsafe fn run(&self, tile: &Tile<'_>, isa: Isa, expanded: bool) {
-        let kernel = match isa {
-            Isa::Scalar => self.scalar,
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2(_) => self.avx2,
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vnni(_) if expanded => self.avx512_expanded,
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vnni(_) => self.avx512,
+        let level = self.level(isa);
+        let kernel = match level.expanded {
+            Some(plain) if expanded => plain.tile,
+            _ => level.tile,
         };
         // SAFETY: the token in `isa` proves the features; the rest is granted by the caller.
         unsafe { kernel(tile) }
-    }
-
-    /// Unpacks the quants of a panel to plain bytes.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn expand(&self, quants: &[u8], out: &mut [u8], isa: Isa) {
-        if let Isa::Avx512Vnni(_) = isa {
-            assert!(quants.as_ptr().addr().is_multiple_of(64) && out.as_ptr().addr().is_multiple_of(64));
-            // SAFETY: the token proves the features, and the alignment was just checked.
-            unsafe { (self.avx512_expand)(quants, out) }
-        }
     }
 
     /// Fills `out` with the correction words of these tiles, in the order in which kernels read them: for each tile
@@ -196,6 +222,13 @@ impl Kernels {
             }
         }
         per_token * [0, 1, 2, 1][self.corrections as usize]
+    }
+}
+
+impl Level {
+    /// With no expansion for types that are packed as bytes already.
+    const fn new<F: Format>(tile: TileFn, expanded: Expanded) -> Level {
+        Level { tile, expanded: if F::Quants::BYTES < Bytes::BYTES { Some(expanded) } else { None } }
     }
 }
 

@@ -155,7 +155,11 @@ impl PackedMatrix {
         self.n_panels() * self.layout.panel_bytes
     }
 
-    pub(super) fn panels(&self, range: Range<usize>) -> &[u8] {
+    /// The packed bytes of these panels, as a product of them reads them once from first to last.
+    ///
+    /// # Panics
+    /// If the range ends after the last panel.
+    pub fn panel_bytes(&self, range: Range<usize>) -> &[u8] {
         let size = self.layout.panel_bytes;
         &self.buf.as_slice()[range.start * size..range.end * size]
     }
@@ -173,7 +177,7 @@ impl PackedMatrix {
             out.len(),
             self.k
         );
-        let panel = self.panels(row / PANEL_ROWS..row / PANEL_ROWS + 1);
+        let panel = self.panel_bytes(row / PANEL_ROWS..row / PANEL_ROWS + 1);
         match self.layout.kernels {
             Some(kernels) => self.quantized_row(kernels, panel, row % PANEL_ROWS, out),
             None => self.float_row(panel, row % PANEL_ROWS, out),

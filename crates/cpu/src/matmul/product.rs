@@ -243,9 +243,9 @@ impl Quantized<'_> {
     fn run_chunk(&self, tiles: &[TileSpan], panels: Range<usize>, scratch: &mut Scratch) {
         let per_token = self.kernels.corrections(self.act, tiles, &mut scratch.corrections);
         let n_tokens: usize = tiles.iter().map(|t| t.len).sum();
-        let expand = n_tokens >= EXPAND_TOKENS && !self.kernels.plain_bytes && can_expand(self.isa);
+        let expand = n_tokens >= EXPAND_TOKENS && self.kernels.expands(self.isa);
         for panel in panels {
-            let (header, quants) = self.w.panels(panel..panel + 1).split_at(self.w.layout.header_bytes);
+            let (header, quants) = self.w.panel_bytes(panel..panel + 1).split_at(self.w.layout.header_bytes);
             let quants = if expand { self.expand(quants, &mut scratch.expanded) } else { quants };
             for (i, tile) in tiles.iter().enumerate() {
                 let start = (tile.first - tiles[0].first) * per_token;
@@ -298,14 +298,6 @@ impl Quantized<'_> {
     }
 }
 
-fn can_expand(isa: Isa) -> bool {
-    match isa {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512Vnni(_) => true,
-        _ => false,
-    }
-}
-
 impl OutPtr {
     /// The first row of a panel, for a token. Both exist.
     fn at(&self, token: usize, panel: usize) -> *mut f32 {
@@ -349,7 +341,7 @@ impl Float<'_> {
     fn run_tile(&self, panels: Range<usize>, first: usize, len: usize, prefetch: bool) {
         let k = self.w.k();
         let tile = FloatTile {
-            panels: self.w.panels(panels.clone()),
+            panels: self.w.panel_bytes(panels.clone()),
             n_panels: panels.len(),
             k,
             len,

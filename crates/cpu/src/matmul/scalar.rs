@@ -2,9 +2,8 @@
 
 #![expect(unsafe_code, reason = "the output is shared with other threads and written by pointer")]
 
-use super::format::Format;
 use super::kernels::Tile;
-use super::quants::{Quants, StepBytes};
+use super::quants::{Bytes, Quants, StepBytes};
 use super::scales::{RowScales, Scales};
 
 /// Tokens of the largest tile.
@@ -14,18 +13,18 @@ const MAX_TOKENS: usize = 16;
 ///
 /// # Safety
 /// The output of the tile may be written, as [`Tile`] says.
-pub(super) unsafe fn tile<F: Format>(x: &Tile<'_>) {
+pub(super) unsafe fn tile<Q: Quants, S: Scales>(x: &Tile<'_>) {
     assert!(x.len <= MAX_TOKENS);
     let mut acc = [[0f32; 16]; MAX_TOKENS];
     for step in 0..x.n_steps {
-        let weights = F::Quants::unpack(&x.quants[step * F::Quants::BYTES..][..F::Quants::BYTES]);
-        let steps = F::Scales::STEPS;
-        let header = &x.header[step / steps * F::Scales::HEADER..][..F::Scales::HEADER];
+        let weights = Q::unpack(&x.quants[step * Q::BYTES..][..Q::BYTES]);
+        let steps = S::STEPS;
+        let header = &x.header[step / steps * S::HEADER..][..S::HEADER];
         let scales: [RowScales; 16] =
-            std::array::from_fn(|row| RowScales::read::<F::Scales>(header, step % steps, row));
+            std::array::from_fn(|row| RowScales::read::<S>(header, step % steps, row));
         for (token, acc) in acc[..x.len].iter_mut().enumerate() {
             let sums = dot(&weights, &x.q[step * 32 * x.len..][..32 * x.len], token, x.len);
-            add_step::<F>(acc, &scales, sums, x, step, token);
+            add_step::<S>(acc, &scales, sums, x, step, token);
         }
     }
     for (token, acc) in acc[..x.len].iter().enumerate() {
@@ -49,7 +48,7 @@ fn dot(weights: &StepBytes, q: &[i8], token: usize, n_tokens: usize) -> [[i32; 1
 
 /// Adds a step to the accumulators of one token.
 #[inline(always)]
-fn add_step<F: Format>(
+fn add_step<S: Scales>(
     acc: &mut [f32; 16],
     scales: &[RowScales; 16],
     sums: [[i32; 16]; 2],
@@ -59,27 +58,34 @@ fn add_step<F: Format>(
 ) {
     let at = step * x.len + token;
     let (scale, scaled_sum) = (x.scale[at], x.scaled_sum[at]);
-    let correction = |i: usize| x.correction[(step * F::Scales::CORRECTIONS + i) * x.len + token];
-    let correct = match (F::Scales::HALVES, F::Scales::MIN) {
+    let correction = |i: usize| x.correction[(step * S::CORRECTIONS + i) * x.len + token];
+    let correct = match (S::HALVES, S::MIN) {
         (true, false) => [correction(0), correction(1)],
         (false, false) => [correction(0), 0],
         _ => [0; 2],
     };
     for (row, (acc, s)) in acc.iter_mut().zip(scales).enumerate() {
         let isum = [sums[0][row] + correct[0], sums[1][row] + correct[1]];
-        if F::Scales::HALVES {
+        if S::HALVES {
             let sum = isum[0] * s.sc[0] + isum[1] * s.sc[1];
             *acc = (sum as f32).mul_add(s.d * scale, *acc);
-            if F::Scales::MIN {
+            if S::MIN {
                 let pair = correction(0);
                 let minimums = s.mn[0] * i32::from(pair as i16) + s.mn[1] * (pair >> 16);
                 *acc = (-(minimums as f32)).mul_add(s.m * scale, *acc);
             }
         } else {
-            *acc = ((isum[0] + isum[1]) as f32).mul_add(s.step_scale::<F::Scales>() * scale, *acc);
-            if F::Scales::MIN {
-                *acc = s.step_offset::<F::Scales>().mul_add(scaled_sum, *acc);
+            *acc = ((isum[0] + isum[1]) as f32).mul_add(s.step_scale::<S>() * scale, *acc);
+            if S::MIN {
+                *acc = s.step_offset::<S>().mul_add(scaled_sum, *acc);
             }
         }
+    }
+}
+
+/// Unpacks the quants of a panel into `out`, `Bytes::BYTES` per step.
+pub(super) fn expand<Q: Quants>(quants: &[u8], out: &mut [u8]) {
+    for (step, out) in quants.chunks_exact(Q::BYTES).zip(out.chunks_exact_mut(Bytes::BYTES)) {
+        out.copy_from_slice(Q::unpack(step).as_flattened());
     }
 }

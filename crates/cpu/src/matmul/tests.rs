@@ -395,7 +395,7 @@ fn threads_pack_and_multiply_the_same() {
         });
         let w = packer.finish().unwrap();
         let whole = PackedMatrix::pack(dtype, &raw, rows, k).unwrap();
-        assert!(w.panels(0..n_panels) == whole.panels(0..n_panels), "{dtype}");
+        assert!(w.panel_bytes(0..n_panels) == whole.panel_bytes(0..n_panels), "{dtype}");
 
         let mut act = QuantizedActivations::new();
         let x = if Activations::quantized_for(dtype) {
