@@ -1,7 +1,7 @@
 //! Files that appear whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,16 +14,54 @@ pub fn create_atomically<E: From<io::Error>>(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (temporary, file) = Temporary::beside(path).map_err(|e| naming(path, e))?;
-    let mut out = BufWriter::new(file);
-    fill(&mut out)?;
-    let finish = || -> io::Result<()> {
-        out.flush()?;
-        out.get_ref().sync_all()?;
-        temporary.rename_to(path)?;
-        sync_folder(folder_of(path))
-    };
-    finish().map_err(|e| naming(path, e).into())
+    let mut file = AtomicFile::create(path)?;
+    fill(&mut file.out)?;
+    Ok(file.commit()?)
+}
+
+/// The same for a file that is written bit by bit: buffered, and gone unless [`commit`](Self::commit)ted.
+#[derive(Debug)]
+pub struct AtomicFile {
+    // Closed before the temporary file is removed: some systems remove no open file.
+    out: BufWriter<File>,
+    temporary: Temporary,
+    path: PathBuf,
+}
+
+impl AtomicFile {
+    /// Begins the file that will be `path`. Errors name the path.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let (temporary, file) = Temporary::beside(path).map_err(|e| naming(path, e))?;
+        Ok(AtomicFile { out: BufWriter::new(file), temporary, path: path.to_owned() })
+    }
+
+    /// Writes everything to disk and gives the file its name. Errors name the path.
+    pub fn commit(self) -> io::Result<()> {
+        let AtomicFile { mut out, temporary, path } = self;
+        let finish = || -> io::Result<()> {
+            out.flush()?;
+            out.get_ref().sync_all()?;
+            temporary.rename_to(&path)?;
+            sync_folder(folder_of(&path))
+        };
+        finish().map_err(|e| naming(&path, e))
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Seek for AtomicFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.out.seek(to)
+    }
 }
 
 fn naming(path: &Path, error: io::Error) -> io::Error {
@@ -31,6 +69,7 @@ fn naming(path: &Path, error: io::Error) -> io::Error {
 }
 
 /// A file that is removed unless it is renamed.
+#[derive(Debug)]
 struct Temporary(Option<PathBuf>);
 
 impl Temporary {

@@ -38,7 +38,7 @@ mod storage;
 mod tensor_type;
 mod writer;
 
-pub use atomic::create_atomically;
+pub use atomic::{AtomicFile, create_atomically};
 pub use error::{Fault, FaultClass, GgufError, SplitFault};
 pub use file::{FileInfo, Gguf, OpenOptions, TensorInfo};
 pub use foreign::Foreign;
