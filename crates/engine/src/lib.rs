@@ -1,1 +1,3 @@
 //! The library that applications embed: load, run, sample, generate.
+
+pub mod sampler;
