@@ -1,4 +1,5 @@
 //! The library that applications embed: load, run, sample, generate.
 
+pub mod npz;
 pub mod sampler;
 pub mod stop;
