@@ -1,0 +1,102 @@
+//! What can be typed: one struct for each command, and groups of flags that commands share.
+//!
+//! Parsing only records. What a value means (which model a name is, whether a prompt fits) is found out by the command.
+//! Flags are spelled as users of llama.cpp type them wherever both programs have the same thing.
+
+mod detokenize;
+mod help;
+mod info;
+mod model;
+mod models;
+mod render;
+mod tokenize;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+pub(crate) use detokenize::DetokenizeArgs;
+pub(crate) use info::InfoArgs;
+pub(crate) use model::{ModelArgs, OpenArgs};
+pub(crate) use models::ModelsArgs;
+pub(crate) use render::RenderArgs;
+pub(crate) use tokenize::TokenizeArgs;
+
+/// Widest help, in columns.
+const MAX_HELP_COLUMNS: usize = 100;
+
+/// Runs large language models from GGUF files
+#[derive(Debug, Parser)]
+#[command(
+    name = "minfer",
+    version,
+    after_long_help = help::epilogue(),
+    max_term_width = MAX_HELP_COLUMNS,
+    arg_required_else_help = true,
+    disable_help_subcommand = false
+)]
+pub(crate) struct Cli {
+    /// Say more: on an error, all its causes
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Info(InfoArgs),
+    Tokenize(TokenizeArgs),
+    Detokenize(DetokenizeArgs),
+    Render(RenderArgs),
+    Models(ModelsArgs),
+    /// Write a completion script for a shell to standard output
+    #[command(hide = true)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write docs/cli.md, the reference of all commands, to standard output
+    #[command(hide = true)]
+    Reference,
+}
+
+/// Reads the command line; the error may also be the help or the version that was asked for.
+pub(crate) fn parse(argv: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(argv)
+}
+
+/// The definition of all commands and flags, for what is generated from it.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_and_command_says_what_it_is_for_and_has_one_spelling() {
+        let mut definition = definition();
+        definition.build();
+        for command in definition.get_subcommands().filter(|command| command.get_name() != "help") {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            let mut spellings = HashSet::new();
+            for arg in command.get_arguments() {
+                assert!(arg.get_help().is_some(), "{} {}", command.get_name(), arg.get_id());
+                let long = arg.get_long_and_visible_aliases().unwrap_or_default();
+                for spelling in long {
+                    assert!(spellings.insert(spelling.to_owned()), "{} --{spelling}", command.get_name());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What can be wrong with a request that the libraries never get to see.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::fault::Fault;
+
+/// Why a command could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// No model was named.
+    #[error("no model given")]
+    NoModel,
+    /// A flag gives what an argument gives, too.
+    #[error("unexpected argument '{argument}': the {what} is already given by {flag}")]
+    ExtraArgument {
+        /// The argument.
+        argument: String,
+        /// What both give.
+        what: &'static str,
+        /// The flag.
+        flag: &'static str,
+    },
+    /// Something the command needs was left out.
+    #[error("no {what} given")]
+    Missing {
+        /// What it is.
+        what: &'static str,
+    },
+    /// A file that was named on the command line could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    ReadFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Standard input could not be read.
+    #[error("cannot read standard input: {0}")]
+    ReadStdin(#[source] io::Error),
+    /// Something to be read is longer than anything sensible.
+    #[error("{origin} has more than {limit} bytes")]
+    TooLong {
+        /// Where it comes from.
+        origin: String,
+        /// The most that is read, in bytes.
+        limit: u64,
+    },
+    /// Text that is not UTF-8.
+    #[error("{origin} is not UTF-8 text (invalid from byte {valid_up_to})")]
+    NotUtf8 {
+        /// Where it comes from.
+        origin: String,
+        /// How many bytes at the start are valid.
+        valid_up_to: usize,
+    },
+    /// A token id that is no number.
+    #[error("'{text}' is not a token id")]
+    TokenId {
+        /// What was given.
+        text: String,
+    },
+    /// JSON that cannot be parsed.
+    #[error("{origin} is not valid JSON: {source}")]
+    Json {
+        /// Where it comes from.
+        origin: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// JSON that is something else than was asked for.
+    #[error("{origin}: {what} should be {expected}")]
+    Shape {
+        /// Where it comes from.
+        origin: String,
+        /// Which part of it.
+        what: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+}
+
+impl CliError {
+    /// Whose fault it is.
+    pub(crate) fn fault(&self) -> Fault {
+        match self {
+            Self::NoModel | Self::ExtraArgument { .. } | Self::Missing { .. } => Fault::Usage,
+            Self::ReadFile { .. } => Fault::Model,
+            Self::ReadStdin(_) => Fault::Machine,
+            Self::TooLong { .. } | Self::NotUtf8 { .. } | Self::TokenId { .. } => Fault::Request,
+            Self::Json { .. } | Self::Shape { .. } => Fault::Request,
+        }
+    }
+
+    pub(crate) fn read_file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::ReadFile { path, source }
+    }
+}

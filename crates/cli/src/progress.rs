@@ -1,0 +1,167 @@
+//! How far long work is, on standard error: a bar on a terminal, now and then a line elsewhere.
+//!
+//! Work that takes less than [`PATIENCE`] shows nothing; what [`Pace`] decides, so that it can be tested without waiting.
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use minfer_hub::Progress;
+
+use crate::{report, units};
+
+/// How long a person waits without wondering.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a log may stay silent.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Shows how a model is fetched.
+pub(crate) struct FetchProgress {
+    started: Instant,
+    pace: Pace,
+    is_terminal: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl FetchProgress {
+    /// Nothing is shown until there is something to show.
+    pub(crate) fn new() -> Self {
+        let is_terminal = io::stderr().is_terminal();
+        Self { started: Instant::now(), pace: Pace::default(), is_terminal, bar: None }
+    }
+
+    /// Shows what has happened.
+    pub(crate) fn event(&mut self, event: Progress) {
+        match event {
+            Progress::Bytes { done, total } => self.bytes(done, total),
+            Progress::Verifying { .. } => {}
+            Progress::Fetched { path } => {
+                self.clear();
+                report::note(format_args!("fetched {}", path.display()));
+            }
+            event => self.say(&in_words(&event)),
+        }
+    }
+
+    fn bytes(&mut self, done: u64, total: Option<u64>) {
+        let elapsed = self.started.elapsed();
+        if elapsed < PATIENCE {
+            return;
+        }
+        if self.is_terminal {
+            let bar = self.bar.get_or_insert_with(|| new_bar(total));
+            bar.set_position(done);
+        } else if self.pace.is_due(elapsed, done, total) {
+            self.say(&so_far(done, total));
+        }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| report::note(line)),
+            None => report::note(line),
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for FetchProgress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn in_words(event: &Progress) -> String {
+    match event {
+        Progress::Waiting { path } => format!("waiting for another process that fetches {}", path.display()),
+        Progress::Replacing { path, found, expected } => {
+            format!("fetching {} again: it has {found} bytes instead of {expected}", path.display())
+        }
+        Progress::Part { name, part, parts, package } if *parts > 1 => {
+            format!("fetching {name}: part {part} of {parts} ({package})")
+        }
+        Progress::Part { name, package, .. } => format!("fetching {name} ({package})"),
+        Progress::Retry { package, attempt, attempts, reason } => {
+            format!("fetching {package} again, attempt {attempt} of {attempts}: {reason}")
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn so_far(done: u64, total: Option<u64>) -> String {
+    match total {
+        Some(total) => {
+            format!("{} of {} ({} %)", units::bytes(done), units::bytes(total), percent(done, total))
+        }
+        None => units::bytes(done),
+    }
+}
+
+fn percent(done: u64, total: u64) -> u64 {
+    (u128::from(done) * 100 / u128::from(total.max(1))) as u64
+}
+
+fn new_bar(total: Option<u64>) -> ProgressBar {
+    let bar = ProgressBar::new(total.unwrap_or(0));
+    let template = match total {
+        Some(_) => "{bar:30} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left",
+        None => "{spinner} {decimal_bytes}, {decimal_bytes_per_sec}",
+    };
+    // A template that cannot be parsed would only cost the looks.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// When the next line is due where there is no terminal: every tenth of the work, and whenever it was quiet for long.
+#[derive(Debug, Default)]
+struct Pace {
+    last_tenth: u64,
+    last_line: Duration,
+}
+
+impl Pace {
+    fn is_due(&mut self, elapsed: Duration, done: u64, total: Option<u64>) -> bool {
+        let tenth = total.map_or(0, |total| percent(done, total) / 10);
+        let due = tenth > self.last_tenth || elapsed.saturating_sub(self.last_line) >= LINE_EVERY;
+        if due {
+            (self.last_tenth, self.last_line) = (tenth, elapsed);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_due_each_tenth_and_after_silence() {
+        let mut pace = Pace::default();
+        let mut due = |seconds, done| pace.is_due(Duration::from_secs(seconds), done, Some(100));
+        let steps = [(1, 5), (2, 10), (2, 19), (3, 35), (4, 39), (12, 39), (13, 39), (14, 100), (15, 100)];
+        let seen: Vec<_> = steps.into_iter().filter(|&(at, done)| due(at, done)).collect();
+        assert_eq!(seen, [(2, 10), (3, 35), (13, 39), (14, 100)]);
+    }
+
+    #[test]
+    fn without_a_total_only_silence_counts() {
+        let mut pace = Pace::default();
+        let seen = [1, 9, 10, 19, 20].map(|at| pace.is_due(Duration::from_secs(at), 1 << 40, None));
+        assert_eq!(seen, [false, false, true, false, true]);
+    }
+
+    #[test]
+    fn figures_in_words() {
+        assert_eq!(so_far(50_000_000, Some(100_000_000)), "50.0 MB of 100.0 MB (50 %)");
+        assert_eq!(so_far(1000, None), "1.0 kB");
+        assert_eq!(percent(u64::MAX, u64::MAX), 100);
+        assert_eq!(percent(1, 0), 100);
+    }
+}

@@ -1,0 +1,25 @@
+//! What every command gets: the environment, standard output, and a way to warn.
+
+use crate::env::Env;
+use crate::output::Out;
+use crate::report;
+
+/// The surroundings of a command.
+pub(crate) struct Shell {
+    /// What the environment variables say.
+    #[expect(dead_code, reason = "read by the commands that run a model")]
+    pub(crate) env: Env,
+    /// Standard output.
+    pub(crate) out: Out,
+}
+
+impl Shell {
+    pub(crate) fn new(env: Env) -> Self {
+        Self { env, out: Out::new() }
+    }
+
+    /// Tells of something that is odd and does not stop the command; on standard error.
+    pub(crate) fn warn(&self, message: &str) {
+        report::warning(message);
+    }
+}

@@ -1,0 +1,42 @@
+//! What happens when standard output cannot be written.
+
+use std::process::{Command, Stdio};
+
+use crate::support::{TINY, binary};
+
+/// More output than any buffer holds.
+const LONG: [&str; 4] = ["info", TINY, "--json", "--full"];
+
+fn run(args: &[&str], stdout: Stdio) -> (Option<i32>, String) {
+    let mut command = Command::new(binary());
+    let command = command.args(args).env("NO_COLOR", "1").stdin(Stdio::null()).stdout(stdout);
+    let output = command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_error() {
+    for args in [
+        &LONG[..],
+        &["tokenize", TINY, "hello"],
+        &["models"],
+        &["completions", "bash"],
+        &["--help"],
+        &["reference"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(run(args, writer.into()), (Some(0), String::new()), "{args:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_of_the_machine() {
+    for args in [&LONG[..], &["tokenize", TINY, "hello"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (code, message) = run(args, full.into());
+        assert_eq!(code, Some(5), "{message}");
+        assert!(message.starts_with("error: cannot write to standard output: "), "{message}");
+    }
+}

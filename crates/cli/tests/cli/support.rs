@@ -1,0 +1,65 @@
+//! How the tests run the command, and where they find models.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use assert_cmd::assert::Assert;
+
+/// A whole model of 25 KB: qwen2, 264 tokens, byte-level, with a chat template.
+pub(crate) const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny.gguf");
+
+/// Every variable that changes what the command does.
+const VARIABLES: [&str; 11] = [
+    "MINFER_MODELS",
+    "MINFER_BACKENDS",
+    "MINFER_THREADS",
+    "MINFER_ISA",
+    "MINFER_NO_FUSE_QKV",
+    "MINFER_NO_FUSE_FFN",
+    "MINFER_DISABLE_MPS",
+    "MINFER_DISABLE_CUDA",
+    "MINFER_GRAPH_TRACE",
+    "MINFER_OP_PROFILE",
+    "MINFER_TRACE",
+];
+
+/// The path of the binary.
+pub(crate) fn binary() -> &'static str {
+    env!("CARGO_BIN_EXE_minfer")
+}
+
+/// The command with `args`, in surroundings that are the same everywhere: no variables, no models in the cache.
+pub(crate) fn minfer<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(binary());
+    for name in VARIABLES {
+        command.env_remove(name);
+    }
+    command.env("MINFER_MODELS", "/nonexistent/minfer-models").env("NO_COLOR", "1").args(args);
+    command
+}
+
+/// Standard output as text.
+pub(crate) fn stdout(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stdout.clone()).expect("the output is UTF-8")
+}
+
+/// Standard error as text.
+pub(crate) fn stderr(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).expect("messages are UTF-8")
+}
+
+/// Standard output as JSON.
+pub(crate) fn json(assert: &Assert) -> serde_json::Value {
+    serde_json::from_str(&stdout(assert)).expect("the output is JSON")
+}
+
+/// A folder of the shared fixtures; says so and gives nothing where they are absent.
+pub(crate) fn shared(folder: &str) -> Option<PathBuf> {
+    let default = || Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")).to_owned();
+    let path = std::env::var_os("MINFER_SHARED").map_or_else(default, PathBuf::from).join(folder);
+    if !path.is_dir() {
+        eprintln!("skipped: no folder {}", path.display());
+        return None;
+    }
+    Some(path)
+}

@@ -1,0 +1,156 @@
+//! Wrong input: a clear message on one line, the right exit code, nothing on standard output.
+
+use std::fs;
+
+use crate::support::{TINY, minfer, stderr, stdout};
+
+/// Exit codes by whose fault it is.
+const USAGE: i32 = 2;
+const MODEL: i32 = 3;
+const REQUEST: i32 = 4;
+
+/// Runs the command with `stdin`, expects `code`, and gives its first line of standard error, the only one that may be
+/// followed by a hint.
+fn refused(args: &[&str], stdin: &[u8], code: i32) -> String {
+    let assert = minfer(args).write_stdin(stdin.to_vec()).assert().code(code);
+    let message = stderr(&assert);
+    assert_eq!(stdout(&assert), "", "{args:?}");
+    let lines: Vec<_> = message.lines().collect();
+    assert!(lines[0].starts_with("error: "), "{args:?}: {message}");
+    if code != USAGE {
+        assert!(
+            lines.len() == 1 || lines.len() == 2 && lines[1].starts_with("hint: "),
+            "{args:?}: {message}"
+        );
+    }
+    lines[0].to_owned()
+}
+
+#[test]
+fn the_command_line() {
+    for (args, part) in [
+        (&["--bogus"][..], "'--bogus'"),
+        (&["bogus"], "'bogus'"),
+        (&["info", TINY, "--bogus"], "'--bogus'"),
+        (&["info"], "no model given"),
+        (&["tokenize"], "no model given"),
+        (&["detokenize"], "no model given"),
+        (&["render"], "no model given"),
+        (&["render", TINY], "no file with messages given"),
+        (&["info", "-m", TINY, "more"], "unexpected argument 'more'"),
+        (&["tokenize", "-m", TINY, "text", "more"], "unexpected argument 'more'"),
+        (&["tokenize", TINY, "text", "-p", "text"], "unexpected argument 'text'"),
+        (&["tokenize", "-m", TINY, "text", "-f", "file"], "unexpected argument 'text'"),
+        (&["tokenize", TINY, "-p", "text", "-f", "file"], "cannot be used with"),
+        (&["tokenize", TINY, "--ids", "--json", "text"], "cannot be used with"),
+        (&["render", TINY, "-", "--arg", "x"], "expected KEY=VALUE"),
+        (&["completions", "basic"], "'basic'"),
+        (&["info", TINY, "--override-kv", "general.name"], "expected KEY=TYPE:VALUE"),
+        (&["info", TINY, "--override-kv", "general.name=text:x"], "unknown type 'text'"),
+        (&["info", TINY, "--override-kv", "qwen2.block_count=int:x"], "'x' is not a whole number"),
+    ] {
+        let message = refused(args, b"", USAGE);
+        assert!(message.contains(part), "{args:?}: {message}");
+    }
+}
+
+#[test]
+fn no_arguments_at_all_show_the_help() {
+    let assert = minfer([""; 0]).assert().code(USAGE);
+    assert!(stderr(&assert).contains("Usage: minfer"), "{}", stderr(&assert));
+}
+
+#[test]
+fn the_environment() {
+    for (name, value) in [("MINFER_ISA", "mmx"), ("MINFER_THREADS", "0"), ("MINFER_GRAPH_TRACE", "maybe")] {
+        let assert = minfer(["info", TINY]).env(name, value).assert().code(USAGE);
+        let message = stderr(&assert);
+        let want = format!("error: environment variable {name} is '{value}', expected ");
+        assert!(message.starts_with(&want), "{message}");
+    }
+}
+
+#[test]
+fn the_model_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let whole = fs::read(TINY).unwrap();
+    fs::write(path("empty.gguf"), "").unwrap();
+    fs::write(path("half.gguf"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(path("head.gguf"), &whole[..100]).unwrap();
+    fs::write(path("page.gguf"), "<html><body>404 Not Found</body></html>").unwrap();
+    for (model, part) in [
+        (path("missing.gguf"), "no such file"),
+        ("no-such-model".to_owned(), "unknown model `no-such-model`"),
+        (folder.path().to_str().unwrap().to_owned(), "is a folder, not a model file"),
+        (path("empty.gguf"), "the file is empty"),
+        (path("half.gguf"), "the data section has"),
+        (path("head.gguf"), "at byte"),
+        (path("page.gguf"), "it is a web page"),
+        (path("empty.gguf") + "/x.gguf", "no such file"),
+    ] {
+        for args in [
+            &["info", &model][..],
+            &["tokenize", &model, "x"],
+            &["detokenize", &model, "1"],
+            &["render", &model, "-"],
+        ] {
+            let message = refused(args, b"[]", MODEL);
+            assert!(message.contains(part), "{args:?}: {message}");
+        }
+    }
+}
+
+#[test]
+fn the_metadata() {
+    for (stated, args, part) in [
+        ("tokenizer.ggml.pre=str:xyz", &["tokenize", TINY, "x"][..], "unknown pre-tokenizer 'xyz'"),
+        ("tokenizer.ggml.model=str:xyz", &["tokenize", TINY, "x"], "'xyz'"),
+        ("tokenizer.ggml.bos_token_id=int:264", &["detokenize", TINY, "1"], "tokenizer.ggml.bos_token_id"),
+        ("tokenizer.chat_template=int:1", &["render", TINY, "-"], "tokenizer.chat_template"),
+        ("tokenizer.chat_template=str:{% if %}", &["render", TINY, "-"], "line 1"),
+    ] {
+        let args: Vec<_> = args.iter().copied().chain(["--override-kv", stated]).collect();
+        let message = refused(&args, b"[]", MODEL);
+        assert!(message.contains(part), "{args:?}: {message}");
+    }
+}
+
+#[test]
+fn the_request() {
+    for (args, stdin, part) in [
+        (&["tokenize", TINY][..], &b"ab\xff"[..], "standard input is not UTF-8 text (invalid from byte 2)"),
+        (&["detokenize", TINY, "1", "x"], b"", "'x' is not a token id"),
+        (&["detokenize", TINY], b"[1, -2]", "'-2' is not a token id"),
+        (&["detokenize", TINY, "264"], b"", "token id 264 is not in the vocabulary of 264 tokens"),
+        (&["render", TINY, "-"], b"[{]", "standard input is not valid JSON"),
+        (&["render", TINY, "-"], b"{}", "`messages` should be a list"),
+        (&["render", TINY, "-"], b"\"Hi\"", "the value should be a list"),
+        (&["render", TINY, "-"], b"", "standard input is not valid JSON"),
+    ] {
+        let message = refused(args, stdin, REQUEST);
+        assert!(message.contains(part), "{args:?}: {message}");
+    }
+}
+
+#[test]
+fn files_that_are_named() {
+    for args in [
+        &["tokenize", TINY, "-f", "/nonexistent/file"][..],
+        &["tokenize", TINY, "-f", "/"],
+        &["render", TINY, "/nonexistent/file"],
+        &["render", TINY, "-", "--tools", "/nonexistent/file"],
+        &["render", "--template-file", "/nonexistent/file", "-"],
+    ] {
+        let message = refused(args, b"[]", MODEL);
+        assert!(message.starts_with("error: cannot read /"), "{args:?}: {message}");
+    }
+}
+
+#[test]
+fn verbose_adds_the_causes() {
+    let plain = stderr(&minfer(["tokenize", TINY, "-f", "/nonexistent/file"]).assert().code(MODEL));
+    let verbose = stderr(&minfer(["tokenize", TINY, "-v", "-f", "/nonexistent/file"]).assert().code(MODEL));
+    assert!(!plain.contains("caused by"), "{plain}");
+    assert!(verbose.starts_with(&plain) && verbose.contains("\ncaused by: "), "{verbose}");
+}
