@@ -99,6 +99,8 @@ fn all_halves_convert_like_the_half_crate() {
             let got = dispatch(isa, Widen(&halves));
             for (x, h) in got.iter().zip(halves) {
                 assert_eq!(x.to_bits(), h.to_f32().to_bits(), "{:#06x} on {isa}", h.to_bits());
+                // What the crate does on machines without an instruction for it.
+                assert_eq!(x.to_bits(), h.to_f32_const().to_bits(), "{:#06x} in software", h.to_bits());
             }
         }
     }
@@ -127,6 +129,13 @@ fn floats_round_to_halves_like_the_half_crate() {
             let got = dispatch(isa, Narrow(chunk));
             for (h, x) in got.iter().zip(chunk) {
                 assert_eq!(h.to_bits(), f16::from_f32(*x).to_bits(), "{:#010x} on {isa}", x.to_bits());
+                // What the crate does on machines without an instruction for it.
+                assert_eq!(
+                    h.to_bits(),
+                    f16::from_f32_const(*x).to_bits(),
+                    "{:#010x} in software",
+                    x.to_bits()
+                );
             }
         }
     }
