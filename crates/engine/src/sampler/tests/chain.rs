@@ -37,6 +37,16 @@ fn penalties_come_before_top_k() {
 }
 
 #[test]
+fn penalties_come_before_top_n_sigma() {
+    // The penalized token is no longer the best, from which the distance is counted.
+    let params = SamplerParams { presence_penalty: 10.0, top_n_sigma: 1.0, ..plain() };
+    let mut sampler = sampler(&params, 4);
+    sampler.accept(0).unwrap();
+    let left = sampler.distribution(&[10.0, 3.0, 2.5, 0.0], None).unwrap();
+    assert_eq!(left.iter().map(|c| c.id).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
 fn top_n_sigma_comes_before_top_k() {
     let params = SamplerParams { top_n_sigma: 1.0, top_k: 2, ..plain() };
     assert_eq!(left(&params, &[10.0, 9.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]), [0, 1]);
