@@ -5,7 +5,8 @@
 //! and shape it prints
 //! - GB/s of packed weights and their share of a plain read of the same bytes, measured in turn with the product (weights
 //!   rotate over copies larger than the last-level cache);
-//! - GOP/s and their share of the peak of the instruction in use, measured before and after.
+//! - GOP/s and their share of the peak of the instruction in use, measured before and after;
+//! - GB/s of raw weights at which one thread packs.
 //!
 //! Medians throughout: on a shared machine only the ratios mean anything. `clock=cpu` counts the processor time of the
 //! slowest thread, for machines that are too busy for the wall clock (Linux; memory bandwidth stays shared).
@@ -66,7 +67,7 @@ fn shape(s: &str) -> (usize, usize) {
 fn main() {
     let o = options();
     println!(
-        "| kernel | shape | tokens | GB/s | of read | GOP/s | of peak |\n| --- | --- | --- | --- | --- | --- | --- |"
+        "| kernel | shape | tokens | GB/s | of read | GOP/s | of peak | packs GB/s |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
     );
     for dtype in TensorType::all().filter(|&t| PackedMatrix::supports(t)) {
         let name = kernel_name(dtype, o.isa);
@@ -84,7 +85,9 @@ fn main() {
 
 fn bench(o: &Options, dtype: TensorType, rows: usize, k: usize, n_tokens: usize) {
     let raw = weights(dtype, rows, k);
+    let start = (o.clock)();
     let w = PackedMatrix::pack(dtype, &raw, rows, k).unwrap();
+    let packing = raw.len() as f64 / ((o.clock)() - start) / 1e9;
     // With few tokens weights must come from memory, with many it doesn't matter.
     let copies = if n_tokens <= 32 { PASS_BYTES.div_ceil(w.bytes()) } else { 1 };
     let mut matrices = vec![w];
@@ -137,7 +140,7 @@ fn bench(o: &Options, dtype: TensorType, rows: usize, k: usize, n_tokens: usize)
     }
     let product = median(&mut products);
     println!(
-        "| {} | {rows}x{k} | {n_tokens} | {:.1} | {:.0} % | {:.0} | {:.0} % |",
+        "| {} | {rows}x{k} | {n_tokens} | {:.1} | {:.0} % | {:.0} | {:.0} % | {packing:.1} |",
         kernel_name(dtype, o.isa),
         bytes / product / 1e9,
         median(&mut of_read) * 100.0,
@@ -187,12 +190,16 @@ fn median(v: &mut [f64]) -> f64 {
     v[v.len() / 2]
 }
 
-/// Bytes in which every f16 is finite and of a sane size, whatever their place.
+/// Bytes in which every scale is finite and of a sane size: an f16 anywhere is below 1.
 fn weights(dtype: TensorType, rows: usize, k: usize) -> Vec<u8> {
     let mut state = 1u32;
     let mut next = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (state >> 24) as u8 & 0xBB
     };
-    (0..dtype.row_bytes(k).unwrap() * rows).map(|_| next()).collect()
+    let mut raw: Vec<u8> = (0..dtype.row_bytes(k).unwrap() * rows).map(|_| next()).collect();
+    if dtype == TensorType::MXFP4 {
+        raw.chunks_exact_mut(dtype.block_bytes()).for_each(|block| block[0] = 120);
+    }
+    raw
 }

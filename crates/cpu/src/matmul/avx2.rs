@@ -4,9 +4,11 @@
 //! | weights | largest sum of pairs | groups |
 //! | --- | --- | --- |
 //! | 0..=15 | 15*127*2 = 3810 | 8 (30 480) |
-//! | 0..=31 | 31*127*2 = 7874 | 4 (31 496) |
+//! | 0..=31 (FP4: 4..=28) | 31*127*2 = 7874 | 4 (31 496) |
 //! | 0..=63 | 63*127*2 = 16 002 | 2 (32 004) |
 //! | -128..=127, as magnitude x sign | 128*127*2 = 32 512 | 1 |
+//!
+//! Helpers are functions: closures are not always inlined, and then every intrinsic in them is a call.
 //!
 //! More than two tokens run on half a panel over the whole k and then on the other half: with both at once the sums don't
 //! fit the 16 registers. The group loop is spelled out by a macro because the compiler doesn't always unroll it, and
@@ -15,9 +17,11 @@
 #![expect(unsafe_code, reason = "SIMD by pointer")]
 #![expect(clippy::needless_range_loop, reason = "one index runs over several arrays of registers")]
 
-use super::format::{FP4_VALUES, IQ4_VALUES};
+use super::format::IQ4_VALUES;
 use super::kernels::{PREFETCH_AHEAD, Tile, header_lines};
-use super::quants::{Bytes, Fp4, GROUP, Iq4, Nibbles, NibblesBit, NibblesPair, Pairs, PairsBit, Quants};
+use super::quants::{
+    Bytes, FP4_WEIGHTS, Fp4, GROUP, Iq4, Nibbles, NibblesBit, NibblesPair, Pairs, PairsBit, Quants,
+};
 use super::scales::Scales;
 use std::arch::x86_64::*;
 
@@ -133,25 +137,34 @@ impl Unpack256 for Iq4 {
     #[inline(always)]
     unsafe fn unpack_group(step: *const u8, g: usize, half: usize) -> __m256i {
         // SAFETY: granted by the caller.
-        unsafe { look_up(&IQ4_VALUES, Nibbles::unpack_group(step, g, half)) }
+        unsafe { look_up(&IQ4_BYTES, Nibbles::unpack_group(step, g, half)) }
     }
 }
 
 impl Unpack256 for Fp4 {
-    // As magnitudes up to 12: 12*127*2*8 = 24 384.
-    const GROUPS_IN_I16: usize = 8;
-    const SIGNED: bool = true;
+    const GROUPS_IN_I16: usize = 4;
     #[inline(always)]
     unsafe fn unpack_group(step: *const u8, g: usize, half: usize) -> __m256i {
         // SAFETY: granted by the caller.
-        unsafe { look_up(&FP4_VALUES, Nibbles::unpack_group(step, g, half)) }
+        unsafe { look_up(&FP4_WEIGHTS, Nibbles::unpack_group(step, g, half)) }
     }
 }
+
+/// [`IQ4_VALUES`] as bytes.
+const IQ4_BYTES: [u8; 16] = {
+    let mut bytes = [0; 16];
+    let mut i = 0;
+    while i < 16 {
+        bytes[i] = IQ4_VALUES[i] as u8;
+        i += 1;
+    }
+    bytes
+};
 
 /// # Safety
 /// The CPU has AVX2.
 #[inline(always)]
-unsafe fn look_up(table: &[i8; 16], codes: __m256i) -> __m256i {
+unsafe fn look_up(table: &[u8; 16], codes: __m256i) -> __m256i {
     // SAFETY: granted by the caller; the table has 16 bytes.
     unsafe { _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), codes) }
 }
@@ -189,6 +202,79 @@ unsafe fn e8m0_half(e: __m256i) -> __m256 {
     }
 }
 
+/// 8 of 16 f16 as floats.
+///
+/// # Safety
+/// The CPU has the features; `p` points to 16 f16.
+#[inline(always)]
+unsafe fn halves(p: *const u8, h: usize) -> __m256 {
+    // SAFETY: granted by the caller.
+    unsafe { _mm256_cvtph_ps(_mm_loadu_si128(p.add(h * 16).cast())) }
+}
+
+/// 8 of 16 bytes.
+///
+/// # Safety
+/// The CPU has the features; `p` points to 16 bytes.
+#[inline(always)]
+unsafe fn bytes_u(p: *const u8, h: usize) -> __m256i {
+    // SAFETY: granted by the caller.
+    unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.add(h * 8).cast())) }
+}
+
+/// 8 of 16 signed bytes.
+///
+/// # Safety
+/// The CPU has the features; `p` points to 16 bytes.
+#[inline(always)]
+unsafe fn bytes_i(p: *const u8, h: usize) -> __m256i {
+    // SAFETY: granted by the caller.
+    unsafe { _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.add(h * 8).cast())) }
+}
+
+/// The factors of one half of a step.
+///
+/// # Safety
+/// The CPU has the features; `sub` points to 16 sub-scales.
+#[inline(always)]
+unsafe fn half_scale<S: Scales>(sub: *const u8, h: usize) -> __m256 {
+    // SAFETY: granted by the caller.
+    unsafe {
+        _mm256_cvtepi32_ps(match S::MIN {
+            true => _mm256_and_si256(bytes_u(sub, h), _mm256_set1_epi32(15)),
+            false => bytes_i(sub, h),
+        })
+    }
+}
+
+/// The 4-bit minimums of both halves of a step, as pairs of i16.
+///
+/// # Safety
+/// The CPU has the features; `sub` points to two times 16 sub-scales.
+#[inline(always)]
+unsafe fn minimum_pairs(sub: *const u8, h: usize) -> __m256i {
+    // SAFETY: granted by the caller.
+    unsafe {
+        let (first, second) = (bytes_u(sub, h), bytes_u(sub.add(16), h));
+        _mm256_srli_epi16::<4>(_mm256_or_si256(first, _mm256_slli_epi32::<16>(second)))
+    }
+}
+
+/// A sum with the offset taken out, if it is in.
+///
+/// # Safety
+/// The CPU has the features; `correction` points to more than `at` words, unless there are none.
+#[inline(always)]
+unsafe fn corrected<Q: Unpack256, S: Scales>(sum: __m256i, correction: *const i32, at: usize) -> __m256i {
+    // SAFETY: granted by the caller.
+    unsafe {
+        match Q::SIGNED || S::MIN {
+            true => sum,
+            false => _mm256_add_epi32(sum, _mm256_set1_epi32(*correction.add(at))),
+        }
+    }
+}
+
 /// Rows `8 * LO .. 8 * HI` of one panel by `T` tokens.
 ///
 /// # Safety
@@ -216,27 +302,17 @@ unsafe fn kernel<Q: Unpack256, S: Scales, const T: usize, const LO: usize, const
             let q = x.q.as_ptr().add(i * 32 * T);
             let correction = x.correction.as_ptr().wrapping_add(i * S::CORRECTIONS * T);
             for h in LO..HI {
-                let half = |at: usize| _mm256_cvtph_ps(_mm_loadu_si128(header.add(at + h * 16).cast()));
-                let unsigned = |at: usize| _mm256_cvtepu8_epi32(_mm_loadl_epi64(sub.add(at + h * 8).cast()));
-                let signed = |at: usize| _mm256_cvtepi8_epi32(_mm_loadl_epi64(sub.add(at + h * 8).cast()));
-                let half_scale = |at: usize| match S::MIN {
-                    true => _mm256_and_si256(unsigned(at), _mm256_set1_epi32(15)),
-                    false => signed(at),
-                };
-                let corrected = |sum: __m256i, at: usize| match Q::SIGNED || S::MIN {
-                    true => sum,
-                    false => _mm256_add_epi32(sum, _mm256_set1_epi32(*correction.add(at))),
-                };
                 let mut isum = [zero; T];
-                let mut first = [zero; T];
+                let mut first = [_mm256_setzero_ps(); T];
                 let mut narrow = [zero; T];
                 macro_rules! groups {
                     ($($g:literal)*) => {$({
                         const G: usize = $g;
                         if S::HALVES && G == 4 {
-                            let sc = half_scale(0);
+                            let sc = _mm256_mul_ps(halves(header, h), half_scale::<S>(sub, h));
                             for j in 0..T {
-                                first[j] = _mm256_mullo_epi32(corrected(isum[j], j), sc);
+                                let sum = corrected::<Q, S>(isum[j], correction, j);
+                                first[j] = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), sc);
                                 isum[j] = zero;
                             }
                         }
@@ -258,35 +334,39 @@ unsafe fn kernel<Q: Unpack256, S: Scales, const T: usize, const LO: usize, const
                     })*};
                 }
                 groups!(0 1 2 3 4 5 6 7);
-                let mut d = if S::E8M0 {
-                    e8m0_half(_mm256_cvtepu8_epi32(_mm_loadl_epi64(header.add(h * 8).cast())))
-                } else {
-                    half(0)
-                };
-                let mut m = if S::MIN { half(32) } else { _mm256_setzero_ps() };
+                let mut d = if S::E8M0 { e8m0_half(bytes_u(header, h)) } else { halves(header, h) };
+                let mut m = if S::MIN { halves(header.add(32), h) } else { _mm256_setzero_ps() };
                 if S::SUBS > 0 && !S::HALVES {
-                    let sc = if S::MIN { unsigned(0) } else { signed(0) };
+                    let sc = if S::MIN { bytes_u(sub, h) } else { bytes_i(sub, h) };
                     d = _mm256_mul_ps(d, _mm256_cvtepi32_ps(sc));
                     if S::MIN {
-                        m = _mm256_mul_ps(m, _mm256_cvtepi32_ps(unsigned(16)));
+                        m = _mm256_mul_ps(m, _mm256_cvtepi32_ps(bytes_u(sub.add(16), h)));
+                    }
+                }
+                let (mut second_sc, mut minimums) = (_mm256_setzero_ps(), zero);
+                if S::HALVES {
+                    second_sc = _mm256_mul_ps(d, half_scale::<S>(sub.add(16), h));
+                    if S::MIN {
+                        minimums = minimum_pairs(sub, h);
                     }
                 }
                 for j in 0..T {
-                    let sum = if S::HALVES {
-                        let second = corrected(isum[j], T + j);
-                        _mm256_add_epi32(first[j], _mm256_mullo_epi32(second, half_scale(16)))
-                    } else {
-                        corrected(isum[j], j)
-                    };
                     let da = _mm256_set1_ps(x.scale.as_ptr().add(i * T + j).read());
                     let out = &mut acc[h][j];
-                    *out = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(d, da), *out);
-                    if S::HALVES && S::MIN {
-                        let pairs = _mm256_or_si256(unsigned(0), _mm256_slli_epi32::<16>(unsigned(16)));
-                        let sums = _mm256_set1_epi32(*correction.add(j));
-                        let min = _mm256_madd_epi16(_mm256_srli_epi16::<4>(pairs), sums);
-                        *out = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(min), _mm256_mul_ps(m, da), *out);
-                    } else if S::MIN {
+                    if S::HALVES {
+                        let second = _mm256_cvtepi32_ps(corrected::<Q, S>(isum[j], correction, T + j));
+                        let mut sum = _mm256_fmadd_ps(second, second_sc, first[j]);
+                        if S::MIN {
+                            let sums = _mm256_set1_epi32(*correction.add(j));
+                            let min = _mm256_cvtepi32_ps(_mm256_madd_epi16(minimums, sums));
+                            sum = _mm256_fnmadd_ps(min, m, sum);
+                        }
+                        *out = _mm256_fmadd_ps(sum, da, *out);
+                        continue;
+                    }
+                    let sum = _mm256_cvtepi32_ps(corrected::<Q, S>(isum[j], correction, j));
+                    *out = _mm256_fmadd_ps(sum, _mm256_mul_ps(d, da), *out);
+                    if S::MIN {
                         let sa = _mm256_set1_ps(x.scaled_sum.as_ptr().add(i * T + j).read());
                         *out = match S::SUBS {
                             0 => _mm256_fmadd_ps(m, sa, *out),

@@ -2,8 +2,6 @@
 //! activations of one token broadcast to all lanes. One panel and up to 8 tokens at a time, the whole k inside.
 //!
 //! - The integer sums start at the correction for the offset (`-offset * sum(q)`), so offsets cost nothing.
-//! - `vpmulld` is slow: products with sub-scales go through f32, where they are exact (bounds in `scales.rs`). They use
-//!   `fma(.., .., 0)` rather than a product, so that no -0 appears which the integer definition doesn't have.
 //! - Prefetches go into L2, 8 KiB ahead of the quants and at the panel's own rate, headers included; into L1 they run
 //!   out of miss buffers, and aimed from the start of the panel they would trail the reads.
 //! - Arrays of registers are filled by loops: closures given to `array::map` are not always inlined, and then every
@@ -263,9 +261,9 @@ unsafe fn kernel<Q: Unpack512, S: Scales, const T: usize>(x: &Tile<'_>) {
                     }
                 }
                 if S::HALVES {
-                    let sc = half_scale::<S>(sub);
+                    let sc = _mm512_mul_ps(d, half_scale::<S>(sub));
                     for j in 0..T {
-                        first[j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum[j]), sc, zero);
+                        first[j] = _mm512_mul_ps(_mm512_cvtepi32_ps(isum[j]), sc);
                         isum[j] = if S::MIN {
                             _mm512_setzero_si512()
                         } else {
@@ -288,20 +286,23 @@ unsafe fn kernel<Q: Unpack512, S: Scales, const T: usize>(x: &Tile<'_>) {
                         step_m = _mm512_mul_ps(m, _mm512_cvtepi32_ps(bytes_u(sub.add(16))));
                     }
                 }
-                let second_sc = if S::HALVES { half_scale::<S>(sub.add(16)) } else { zero };
+                let second_sc = if S::HALVES { _mm512_mul_ps(d, half_scale::<S>(sub.add(16))) } else { zero };
                 let minimums = if S::HALVES && S::MIN { minimum_pairs(sub) } else { _mm512_setzero_si512() };
                 for j in 0..T {
                     let mut sum = _mm512_cvtepi32_ps(isum[j]);
+                    let da = _mm512_set1_ps(*scale.add(j));
                     if S::HALVES {
                         sum = _mm512_fmadd_ps(sum, second_sc, first[j]);
+                        if S::MIN {
+                            let sums = _mm512_set1_epi32(*correction.add(j));
+                            let min = _mm512_cvtepi32_ps(_mm512_madd_epi16(minimums, sums));
+                            sum = _mm512_fnmadd_ps(min, m, sum);
+                        }
+                        acc[j] = _mm512_fmadd_ps(sum, da, acc[j]);
+                        continue;
                     }
-                    let da = _mm512_set1_ps(*scale.add(j));
                     acc[j] = _mm512_fmadd_ps(sum, _mm512_mul_ps(step_d, da), acc[j]);
-                    if S::HALVES && S::MIN {
-                        let sums = _mm512_set1_epi32(*correction.add(j));
-                        let min = _mm512_cvtepi32_ps(_mm512_madd_epi16(minimums, sums));
-                        acc[j] = _mm512_fnmadd_ps(min, _mm512_mul_ps(step_m, da), acc[j]);
-                    } else if S::MIN {
+                    if S::MIN {
                         let sa = _mm512_set1_ps(*scaled_sum.add(j));
                         acc[j] = match S::SUBS {
                             0 => _mm512_fmadd_ps(step_m, sa, acc[j]),

@@ -85,7 +85,10 @@ fn add_step(acc: f32, w: &Step, x: &Block) -> f32 {
     let products = |range: std::ops::Range<usize>| range.map(|i| w.q[i] * x.q[i]).sum::<i32>();
     let sum = |range: std::ops::Range<usize>| x.q[range].iter().sum::<i32>();
     let isum = products(0..32) as f32;
-    let halves = |sc: [i32; 2]| (products(0..16) * sc[0] + products(16..32) * sc[1]) as f32;
+    let halves = |d: f32, sc: [i32; 2]| {
+        let first = products(0..16) as f32 * (d * sc[0] as f32);
+        (products(16..32) as f32).mul_add(d * sc[1] as f32, first)
+    };
     let scaled_sum = x.scale * sum(0..32) as f32;
     match w.scale {
         Scale::One(d) => isum.mul_add(d * x.scale, acc),
@@ -95,11 +98,10 @@ fn add_step(acc: f32, w: &Step, x: &Block) -> f32 {
             let acc = isum.mul_add((d * sc as f32) * x.scale, acc);
             (-(m * mn as f32)).mul_add(scaled_sum, acc)
         }
-        Scale::Halves(d, sc) => halves(sc).mul_add(d * x.scale, acc),
+        Scale::Halves(d, sc) => halves(d, sc).mul_add(x.scale, acc),
         Scale::HalvesMin(d, sc, m, mn) => {
-            let acc = halves(sc).mul_add(d * x.scale, acc);
             let minimums = (mn[0] * sum(0..16) + mn[1] * sum(16..32)) as f32;
-            (-minimums).mul_add(m * x.scale, acc)
+            (-minimums).mul_add(m, halves(d, sc)).mul_add(x.scale, acc)
         }
     }
 }

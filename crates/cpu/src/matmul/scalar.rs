@@ -67,13 +67,14 @@ fn add_step<S: Scales>(
     for (row, (acc, s)) in acc.iter_mut().zip(scales).enumerate() {
         let isum = [sums[0][row] + correct[0], sums[1][row] + correct[1]];
         if S::HALVES {
-            let sum = isum[0] * s.sc[0] + isum[1] * s.sc[1];
-            *acc = (sum as f32).mul_add(s.d * scale, *acc);
+            let mut sum = isum[0] as f32 * (s.d * s.sc[0] as f32);
+            sum = (isum[1] as f32).mul_add(s.d * s.sc[1] as f32, sum);
             if S::MIN {
                 let pair = correction(0);
                 let minimums = s.mn[0] * i32::from(pair as i16) + s.mn[1] * (pair >> 16);
-                *acc = (-(minimums as f32)).mul_add(s.m * scale, *acc);
+                sum = (-(minimums as f32)).mul_add(s.m, sum);
             }
+            *acc = sum.mul_add(scale, *acc);
         } else {
             *acc = ((isum[0] + isum[1]) as f32).mul_add(s.step_scale::<S>() * scale, *acc);
             if S::MIN {

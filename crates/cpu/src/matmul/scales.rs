@@ -15,13 +15,15 @@
 //! | [`BlockMin`] | the same, then `fma(m, sa, acc)` | |
 //! | [`Sub`] | `fma(isum, (d*sc)*da, acc)` | `sc: i8` |
 //! | [`SubMin`] | `fma(isum, (d*sc)*da, acc)`, then `fma(-(m*mn), sa, acc)` | `sc: u8`, `mn: u8` |
-//! | [`Halves`] | `fma(isum0*sc0 + isum1*sc1, d*da, acc)` | `sc0: i8`, `sc1: i8` |
-//! | [`HalvesMin`] | the same, then `fma(-(mn0*s0 + mn1*s1), m*da, acc)` | `sc0 + 16*mn0: u8`, `sc1 + 16*mn1: u8` |
+//! | [`Halves`] | `fma(t, da, acc)` of `t = fma(isum1, d*sc1, isum0*(d*sc0))` | `sc0: i8`, `sc1: i8` |
+//! | [`HalvesMin`] | `fma(fma(-(mn0*s0 + mn1*s1), m, t), da, acc)` | `sc0 + 16*mn0: u8`, `sc1 + 16*mn1: u8` |
 //!
-//! `s0` and `s1` are the sums of the int8 activations of the halves. Bounds, with activations in -127..=127:
-//! a whole step |isum| <= 32*128*127 = 520 192; `Halves` (Q6_K, the larger of the two) at most
-//! 2 * 16*32*127*128 = 16 646 144; `HalvesMin` at most 2 * 16*3*127*15 = 182 880, its minimums 2 * 15*16*127 = 60 960.
-//! All stay below 2^24, so no i32 overflows and f32 holds every one of these integers exactly.
+//! `s0` and `s1` are the sums of the int8 activations of the halves. The products with `d` come first because they serve
+//! all tokens: an f32 operation per token and step less than scaling an integer sum, for one rounding more.
+//!
+//! Bounds, with activations in -127..=127: a step |isum| <= 32*128*127 = 520 192, with the offset left in at most
+//! 32*255*127 = 1 036 320; the minimums of `HalvesMin` 2 * 15*16*127 = 60 960. All stay below 2^24, so no i32 overflows
+//! and f32 holds every one of these integers exactly.
 
 use half::f16;
 
