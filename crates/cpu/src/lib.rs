@@ -1,5 +1,6 @@
 //! The CPU backend: kernels, weight packing and the thread pool.
 
+mod backend;
 pub mod buf;
 mod error;
 pub mod isa;
@@ -13,4 +14,5 @@ mod simd;
 mod testing;
 pub mod threads;
 
+pub use backend::{CpuDriver, CpuError, CpuOptions};
 pub use error::KernelError;

@@ -28,7 +28,7 @@ pub use attention::{Attention, SPAN, Sight};
 pub use batch_matmul::{BatchShape, batch_matmul};
 pub use copy::{copy, permute};
 pub use get_rows::get_rows;
-pub use kv::{KvLayout, KvRegions, KvRegionsMut, store_kv};
+pub use kv::{KvLayout, KvRegions, RegionMut, store_kv};
 pub use mul::{mul, mul_in_place};
 pub use rms_norm::rms_norm;
 pub use rope::{RopeParams, RopeScaling, RopeStyle, RopeTable, rope, rope_in_place};

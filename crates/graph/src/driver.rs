@@ -103,14 +103,9 @@ pub struct KvSpec {
 }
 
 impl KvSpec {
-    /// Bytes of one block; block `b` is bytes `b * block_bytes()..` of the region, in an order that the backend chooses.
+    /// Bytes that the values of one block take without padding.
     pub fn block_bytes(&self) -> usize {
         self.n_kv_heads * self.head_dim * self.block * self.kv_type.dtype().bytes()
-    }
-
-    /// Bytes of the region.
-    pub fn region_bytes(&self) -> usize {
-        self.block_bytes() * self.n_blocks
     }
 
     /// Positions in the region.
@@ -214,9 +209,16 @@ pub trait BackendDriver: Send + Sync {
     /// Memory for node values, zeroed.
     fn allocate(&self, bytes: usize) -> Result<Arc<dyn Buffer>, KernelFault>;
 
+    /// Bytes of one block of keys or values in this backend's layout: block `b` is bytes `b * n..(b + 1) * n` of a region,
+    /// in an order of its own.
+    fn kv_block_bytes(&self, spec: &KvSpec, part: KvPart) -> usize {
+        let _ = part;
+        spec.block_bytes()
+    }
+
     /// Memory for one layer's keys or values, zeroed.
-    fn allocate_kv(&self, spec: &KvSpec) -> Result<Arc<dyn Buffer>, KernelFault> {
-        self.allocate(spec.region_bytes())
+    fn allocate_kv(&self, spec: &KvSpec, part: KvPart) -> Result<Arc<dyn Buffer>, KernelFault> {
+        self.allocate(self.kv_block_bytes(spec, part).saturating_mul(spec.n_blocks))
     }
 
     /// Loads one weight ahead of [`Self::prepare`], so that a caller can show progress. Loading twice is free.

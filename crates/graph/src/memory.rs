@@ -60,9 +60,9 @@ impl KvCache {
         &self.specs
     }
 
-    /// Bytes of all regions, allocated or not.
+    /// Bytes of all regions allocated so far.
     pub fn bytes(&self) -> usize {
-        self.specs.iter().map(|s| 2 * s.region_bytes()).sum()
+        self.regions.values().map(|(_, region)| region.bytes()).sum()
     }
 
     /// Allocates the regions of `layer` on `backend` unless they are there.
@@ -84,7 +84,7 @@ impl KvCache {
                     )));
                 }
                 None => {
-                    let region = driver(registry, backend)?.allocate_kv(spec)?;
+                    let region = driver(registry, backend)?.allocate_kv(spec, part)?;
                     self.regions.insert((layer, part), (backend, region));
                 }
             }

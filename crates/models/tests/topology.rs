@@ -1,6 +1,6 @@
 //! The graphs of the three architectures: what is built, what is folded, what follows from the file.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test may panic and says what it skips")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -10,6 +10,7 @@
 #![expect(unsafe_code, reason = "heads write interleaved parts of one region")]
 
 use half::f16;
+use minfer_graph::KvPart;
 
 use super::SPAN;
 use super::outer::Elem;
@@ -41,14 +42,12 @@ pub enum KvRegions<'a> {
     F32 { k: &'a [f32], v: &'a [f32] },
 }
 
-/// The same, to be written.
+/// One region, to be written.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "the two regions, as described for the module")]
-pub enum KvRegionsMut<'a> {
-    /// In half precision.
-    F16 { k: &'a mut [f16], v: &'a mut [f16] },
-    /// In single precision.
-    F32 { k: &'a mut [f32], v: &'a mut [f32] },
+#[expect(missing_docs, reason = "the element types")]
+pub enum RegionMut<'a> {
+    F16(&'a mut [f16]),
+    F32(&'a mut [f32]),
 }
 
 impl KvLayout {
@@ -69,13 +68,17 @@ impl KvLayout {
 
     /// The number of blocks in regions of these lengths.
     pub(crate) fn n_blocks(&self, k_len: usize, v_len: usize) -> Result<usize, KernelError> {
+        let n_blocks = self.n_blocks_of(KvPart::K, k_len)?;
+        KernelError::check_len("value region", v_len, n_blocks * self.v_block_elems())?;
+        Ok(n_blocks)
+    }
+
+    /// The number of blocks in a region of this length.
+    fn n_blocks_of(&self, part: KvPart, len: usize) -> Result<usize, KernelError> {
         if !self.block_size.is_multiple_of(LANES) || !SPAN.is_multiple_of(self.block_size) {
             let rule = "16, 32, 64, 128 or 256";
-            return Err(KernelError::Parameter {
-                what: "KV block size",
-                value: self.block_size as f64,
-                rule,
-            });
+            let value = self.block_size as f64;
+            return Err(KernelError::Parameter { what: "KV block size", value, rule });
         }
         for (what, n) in [("KV heads", self.n_kv_heads), ("key size", self.k_dim), ("value size", self.v_dim)]
         {
@@ -83,26 +86,35 @@ impl KvLayout {
                 return Err(KernelError::Parameter { what, value: 0.0, rule: "positive" });
             }
         }
-        let n_blocks = KernelError::check_rows("key region", k_len, self.k_block_elems())?;
-        KernelError::check_len("value region", v_len, n_blocks * self.v_block_elems())?;
-        Ok(n_blocks)
+        match part {
+            KvPart::K => KernelError::check_rows("key region", len, self.k_block_elems()),
+            KvPart::V => KernelError::check_rows("value region", len, self.v_block_elems()),
+        }
+    }
+
+    fn head_dim(&self, part: KvPart) -> usize {
+        match part {
+            KvPart::K => self.k_dim,
+            KvPart::V => self.v_dim,
+        }
     }
 }
 
-/// Writes the keys `[k_dim * n_kv_heads, n_tokens]` and values `[v_dim * n_kv_heads, n_tokens]` of some tokens into
-/// their slots, rounded to the type of the regions. A slot outside is refused before anything is written; of two tokens
-/// with the same slot, the later one stays.
+/// Writes the keys, or values, `x: [head_dim * n_kv_heads, n_tokens]` of some tokens into their slots of the region,
+/// rounded to its type. A slot outside is refused before anything is written; of two tokens with the same slot, the later
+/// one stays.
 pub fn store_kv(
     isa: Isa,
     pool: &Pool,
     layout: KvLayout,
-    (k, v): (&[f32], &[f32]),
+    part: KvPart,
+    x: &[f32],
     slots: &[i32],
-    regions: KvRegionsMut<'_>,
+    region: RegionMut<'_>,
 ) -> Result<(), KernelError> {
-    match regions {
-        KvRegionsMut::F16 { k: to_k, v: to_v } => store(isa, pool, layout, (k, v), slots, (to_k, to_v)),
-        KvRegionsMut::F32 { k: to_k, v: to_v } => store(isa, pool, layout, (k, v), slots, (to_k, to_v)),
+    match region {
+        RegionMut::F16(to) => store(isa, pool, layout, part, x, slots, to),
+        RegionMut::F32(to) => store(isa, pool, layout, part, x, slots, to),
     }
 }
 
@@ -113,22 +125,26 @@ fn store<E: Elem>(
     isa: Isa,
     pool: &Pool,
     layout: KvLayout,
-    (k, v): (&[f32], &[f32]),
+    part: KvPart,
+    x: &[f32],
     slots: &[i32],
-    (to_k, to_v): (&mut [E], &mut [E]),
+    to: &mut [E],
 ) -> Result<(), KernelError> {
-    let n_slots = layout.n_blocks(to_k.len(), to_v.len())? * layout.block_size;
-    KernelError::check_len("keys", k.len(), slots.len() * layout.n_kv_heads * layout.k_dim)?;
-    KernelError::check_len("values", v.len(), slots.len() * layout.n_kv_heads * layout.v_dim)?;
+    let n_slots = layout.n_blocks_of(part, to.len())? * layout.block_size;
+    KernelError::check_len(
+        "keys or values",
+        x.len(),
+        slots.len() * layout.n_kv_heads * layout.head_dim(part),
+    )?;
     for (at, &slot) in slots.iter().enumerate() {
         KernelError::check_index("KV slot", slot, at, n_slots)?;
     }
     // Pieces are heads, so that they are disjoint whatever the slots are.
-    let n_pieces = Cost::of(k.len() + v.len(), STORE_PS).n_pieces(layout.n_kv_heads, pool.n_threads());
-    let (to_k, to_v) = (SharedOut::new(to_k), SharedOut::new(to_v));
+    let n_pieces = Cost::of(x.len(), STORE_PS).n_pieces(layout.n_kv_heads, pool.n_threads());
+    let to = SharedOut::new(to);
     pool.run(n_pieces, &|piece| {
         for head in piece_range(layout.n_kv_heads, n_pieces, piece) {
-            dispatch(isa, StoreHead { layout, head, k, v, slots, to_k: &to_k, to_v: &to_v });
+            dispatch(isa, StoreHead { layout, part, head, x, slots, to: &to });
         }
     });
     Ok(())
@@ -137,12 +153,11 @@ fn store<E: Elem>(
 /// Stores one head of all tokens.
 struct StoreHead<'a, E> {
     layout: KvLayout,
+    part: KvPart,
     head: usize,
-    k: &'a [f32],
-    v: &'a [f32],
+    x: &'a [f32],
     slots: &'a [i32],
-    to_k: &'a SharedOut<'a, E>,
-    to_v: &'a SharedOut<'a, E>,
+    to: &'a SharedOut<'a, E>,
 }
 
 impl<E: Elem> Kernel for StoreHead<'_, E> {
@@ -150,19 +165,26 @@ impl<E: Elem> Kernel for StoreHead<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let KvLayout { block_size, n_kv_heads, k_dim, v_dim } = self.layout;
+        let KvLayout { block_size, n_kv_heads, .. } = self.layout;
+        let dim = self.layout.head_dim(self.part);
         for (token, &slot) in self.slots.iter().enumerate() {
             let (block, offset) = (slot as usize / block_size, slot as usize % block_size);
             let head_of_block = block * n_kv_heads + self.head;
-            let head_of_token = token * n_kv_heads + self.head;
-            let start = head_of_block * k_dim * block_size;
-            // SAFETY: the keys of one head in one block; another head's are elsewhere, and one thread has this head.
-            let to_k = unsafe { self.to_k.part(start..start + k_dim * block_size) };
-            store_column(s, &self.k[head_of_token * k_dim..][..k_dim], to_k, block_size, offset);
-            let start = (head_of_block * block_size + offset) * self.layout.v_row();
-            // SAFETY: as above, for one position of the values.
-            let to_v = unsafe { self.to_v.part(start..start + v_dim) };
-            store_row(s, &self.v[head_of_token * v_dim..][..v_dim], to_v);
+            let x = &self.x[(token * n_kv_heads + self.head) * dim..][..dim];
+            match self.part {
+                KvPart::K => {
+                    let start = head_of_block * dim * block_size;
+                    // SAFETY: one head's keys of one block; another head's are elsewhere, and one thread has this head.
+                    let to = unsafe { self.to.part(start..start + dim * block_size) };
+                    store_column(s, x, to, block_size, offset);
+                }
+                KvPart::V => {
+                    let start = (head_of_block * block_size + offset) * self.layout.v_row();
+                    // SAFETY: as above, for one position of the values.
+                    let to = unsafe { self.to.part(start..start + dim) };
+                    store_row(s, x, to);
+                }
+            }
         }
     }
 }
@@ -199,8 +221,8 @@ mod tests {
     fn store_f16(isa: Isa, pool: &Pool, k: &[f32], v: &[f32], slots: &[i32]) -> (Vec<f16>, Vec<f16>) {
         let mut to_k = vec![f16::ONE; 4 * LAYOUT.k_block_elems()];
         let mut to_v = vec![f16::ONE; 4 * LAYOUT.v_block_elems()];
-        let regions = KvRegionsMut::F16 { k: &mut to_k, v: &mut to_v };
-        store_kv(isa, pool, LAYOUT, (k, v), slots, regions).unwrap();
+        store_kv(isa, pool, LAYOUT, KvPart::K, k, slots, RegionMut::F16(&mut to_k)).unwrap();
+        store_kv(isa, pool, LAYOUT, KvPart::V, v, slots, RegionMut::F16(&mut to_v)).unwrap();
         (to_k, to_v)
     }
 
@@ -241,10 +263,12 @@ mod tests {
         for bad in [-1, 128, i32::MAX] {
             let mut to_k = vec![1.0; 4 * LAYOUT.k_block_elems()];
             let mut to_v = vec![1.0; 4 * LAYOUT.v_block_elems()];
-            let regions = KvRegionsMut::F32 { k: &mut to_k, v: &mut to_v };
-            let error = store_kv(Isa::detect(), &pool, LAYOUT, (k, v), &[0, bad], regions);
-            let expected = KernelError::Index { what: "KV slot", index: i64::from(bad), at: 1, limit: 128 };
-            assert_eq!(error, Err(expected));
+            for (part, x, to) in [(KvPart::K, k, &mut to_k), (KvPart::V, v, &mut to_v)] {
+                let error = store_kv(Isa::detect(), &pool, LAYOUT, part, x, &[0, bad], RegionMut::F32(to));
+                let expected =
+                    KernelError::Index { what: "KV slot", index: i64::from(bad), at: 1, limit: 128 };
+                assert_eq!(error, Err(expected));
+            }
             assert!(to_k.iter().chain(&to_v).all(|&x| x == 1.0));
         }
     }

@@ -1,6 +1,7 @@
 use super::*;
-use crate::ops::{KvRegionsMut, store_kv};
+use crate::ops::{RegionMut, store_kv};
 use crate::testing::{Random, assert_close, assert_same_bits, same_bits_on_all};
+use minfer_graph::KvPart;
 
 /// Scores of up to about 8 are off by some units of 2^-21 and enter an exponential; each span adds up to 256 products,
 /// and values are at most 1.
@@ -62,23 +63,24 @@ impl Case {
             Type::F16 => {
                 let mut k = vec![f16::NAN; inputs.n_blocks * self.layout.k_block_elems()];
                 let mut v = vec![f16::NAN; inputs.n_blocks * self.layout.v_block_elems()];
-                self.store(isa, pool, inputs, KvRegionsMut::F16 { k: &mut k, v: &mut v });
+                self.store(isa, pool, inputs, RegionMut::F16(&mut k), RegionMut::F16(&mut v));
                 self.attend(isa, pool, inputs, KvRegions::F16 { k: &k, v: &v }, chunk)
             }
             Type::F32 => {
                 let mut k = vec![f32::NAN; inputs.n_blocks * self.layout.k_block_elems()];
                 let mut v = vec![f32::NAN; inputs.n_blocks * self.layout.v_block_elems()];
-                self.store(isa, pool, inputs, KvRegionsMut::F32 { k: &mut k, v: &mut v });
+                self.store(isa, pool, inputs, RegionMut::F32(&mut k), RegionMut::F32(&mut v));
                 self.attend(isa, pool, inputs, KvRegions::F32 { k: &k, v: &v }, chunk)
             }
         }
     }
 
-    fn store(&self, isa: Isa, pool: &Pool, inputs: &Inputs, regions: KvRegionsMut<'_>) {
+    fn store(&self, isa: Isa, pool: &Pool, inputs: &Inputs, k: RegionMut<'_>, v: RegionMut<'_>) {
         let size = self.layout.block_size;
         let slots: Vec<i32> =
             (0..self.kv_len).map(|p| inputs.table[p / size] * size as i32 + (p % size) as i32).collect();
-        store_kv(isa, pool, self.layout, (&inputs.k, &inputs.v), &slots, regions).unwrap();
+        store_kv(isa, pool, self.layout, KvPart::K, &inputs.k, &slots, k).unwrap();
+        store_kv(isa, pool, self.layout, KvPart::V, &inputs.v, &slots, v).unwrap();
     }
 
     fn attend(

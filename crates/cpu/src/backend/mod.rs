@@ -1,0 +1,148 @@
+//! The CPU as a backend of the graph: claims, memory, weights, and prepared steps over the kernels of this crate.
+
+mod claims;
+mod memory;
+mod prepare;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use minfer_gguf::TensorType;
+use minfer_graph::{
+    AttnSpan, Backend, BackendDriver, Buffer, KernelFault, KvPart, KvSpec, Op, OpKind, PrepareJob, Prepared,
+    Support, WeightSource, WeightUse,
+};
+
+use self::memory::{CpuBuffer, MemoryLock};
+use self::steps::Working;
+use self::weights::WeightCache;
+use crate::isa::{Isa, IsaError};
+use crate::ops::KvLayout;
+use crate::pool::{Pool, PoolError};
+use crate::threads::default_n_threads;
+
+/// How to set up the CPU backend.
+#[derive(Clone, Debug, Default)]
+pub struct CpuOptions {
+    /// Threads; `None` for one a physical core that this process may use.
+    pub n_threads: Option<usize>,
+    /// Widest instructions to use: `scalar`, `avx2`, `avx512`; `None` for the machine's best.
+    pub isa: Option<String>,
+}
+
+/// The CPU backend cannot be set up as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum CpuError {
+    /// The instruction set.
+    #[error(transparent)]
+    Isa(#[from] IsaError),
+    /// The threads.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+/// The CPU backend: one pool, one set of packed weights, any number of prepared graphs.
+pub struct CpuDriver {
+    shared: Arc<Shared>,
+}
+
+/// What prepared steps share with the driver.
+struct Shared {
+    isa: Isa,
+    pool: Pool,
+    lock: Arc<MemoryLock>,
+    working: Mutex<Working>,
+    weights: WeightCache,
+}
+
+impl CpuDriver {
+    /// Starts the pool.
+    pub fn new(options: &CpuOptions) -> Result<CpuDriver, CpuError> {
+        let isa = match &options.isa {
+            Some(name) => Isa::from_name(name)?,
+            None => Isa::detect(),
+        };
+        let pool = Pool::new(options.n_threads.unwrap_or_else(default_n_threads))?;
+        let shared = Shared {
+            isa,
+            pool,
+            lock: Arc::default(),
+            working: Mutex::default(),
+            weights: WeightCache::default(),
+        };
+        Ok(CpuDriver { shared: Arc::new(shared) })
+    }
+
+    /// Threads that work on an op.
+    pub fn n_threads(&self) -> usize {
+        self.shared.pool.n_threads()
+    }
+
+    /// The instruction set in use.
+    pub fn isa(&self) -> Isa {
+        self.shared.isa
+    }
+}
+
+/// The layout of a layer's regions.
+fn kv_layout(spec: &KvSpec) -> KvLayout {
+    KvLayout {
+        block_size: spec.block,
+        n_kv_heads: spec.n_kv_heads,
+        k_dim: spec.head_dim,
+        v_dim: spec.head_dim,
+    }
+}
+
+impl BackendDriver for CpuDriver {
+    fn backend(&self) -> Backend {
+        Backend::CPU
+    }
+
+    fn describe(&self) -> String {
+        format!("{} threads, {} {}", self.n_threads(), std::env::consts::ARCH, self.isa().name())
+    }
+
+    fn supports_op(&self, op: &Op, dtype: TensorType) -> Support {
+        claims::op(op, dtype)
+    }
+
+    fn supports_fused(&self, _fused: OpKind) -> Support {
+        // Each fused op shares one quantization of the activations or one fork-join, which always pays here.
+        Support::Yes
+    }
+
+    fn supports_attn_span(&self, _span: &AttnSpan) -> Support {
+        Support::Yes
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Arc<dyn Buffer>, KernelFault> {
+        Ok(Arc::new(CpuBuffer::zeroed(bytes, &self.shared.lock)?))
+    }
+
+    fn kv_block_bytes(&self, spec: &KvSpec, part: KvPart) -> usize {
+        let layout = kv_layout(spec);
+        let elems = match part {
+            KvPart::K => layout.k_block_elems(),
+            KvPart::V => layout.v_block_elems(),
+        };
+        elems * spec.kv_type.dtype().bytes()
+    }
+
+    fn load_weight(&self, usage: WeightUse<'_>, weights: &dyn WeightSource) -> Result<(), KernelFault> {
+        self.shared.weights.load(usage, weights, &self.shared.pool)
+    }
+
+    fn prepare(&self, job: &PrepareJob<'_>) -> Result<Box<dyn Prepared>, KernelFault> {
+        prepare::prepare(&self.shared, job)
+    }
+}
+
+impl Shared {
+    fn working(&self) -> std::sync::MutexGuard<'_, Working> {
+        self.working.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,129 @@
+//! The product with a weight matrix, and what products share: one quantization of their activations, one fork-join.
+
+#![expect(unsafe_code, reason = "the matrices of a fork-join write interleaved parts of one output")]
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use minfer_graph::KernelFault;
+
+use super::{Cx, Step, product_refused};
+use crate::backend::memory::Span;
+use crate::isa::Isa;
+use crate::matmul::{Activations, OutPtr, PackedMatrix, QuantizedActivations, Scratch, matmul_panels};
+use crate::pool::{Cost, Pool, piece_range};
+
+/// Work for one byte of weights and one token; decides only into how many pieces a product is cut.
+const BYTE_PS: u64 = 60;
+const QUANTIZE_PS: u64 = 400;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// The activations of a product.
+pub(in crate::backend) struct Input {
+    pub(in crate::backend) x: Span<f32>,
+    pub(in crate::backend) n_tokens: usize,
+    pub(in crate::backend) k: usize,
+    /// Whether a step before this one quantized the same value, and none has quantized another since.
+    pub(in crate::backend) is_quantized: bool,
+}
+
+impl Input {
+    /// Quantizes the activations if some matrix wants them so and it has not been done.
+    pub(super) fn ready(&self, cx: &mut Cx<'_>, matrices: &[&PackedMatrix]) -> Result<(), KernelFault> {
+        let wanted = matrices.iter().any(|m| Activations::quantized_for(m.dtype()));
+        if !wanted || self.is_quantized {
+            return Ok(());
+        }
+        let x = self.x.get(cx.access);
+        let writer =
+            cx.working.activations.begin(x, self.n_tokens, self.k, cx.isa).map_err(product_refused)?;
+        let n_tiles = writer.n_tiles();
+        let n_pieces = Cost::of(x.len(), QUANTIZE_PS).n_pieces(n_tiles, cx.pool.n_threads());
+        cx.pool.run(n_pieces, &|i| writer.write_tiles(piece_range(n_tiles, n_pieces, i)));
+        Ok(())
+    }
+
+    /// The form in which `matrix` reads the activations.
+    fn form<'a>(
+        &'a self,
+        x: &'a [f32],
+        quantized: &'a QuantizedActivations,
+        matrix: &PackedMatrix,
+    ) -> Activations<'a> {
+        match Activations::quantized_for(matrix.dtype()) {
+            true => Activations::Quantized(quantized),
+            false => Activations::F32 { x, n_tokens: self.n_tokens, k: self.k },
+        }
+    }
+}
+
+/// One matrix of a fork-join and where its outputs begin in a column.
+pub(super) struct Part<'a> {
+    pub(super) w: &'a PackedMatrix,
+    pub(super) offset: usize,
+}
+
+/// Multiplies several matrices with the same activations in one fork-join: `out[token * stride + offset + row]`.
+pub(super) fn products(
+    pool: &Pool,
+    isa: Isa,
+    (input, x, quantized): (&Input, &[f32], &QuantizedActivations),
+    parts: &[Part<'_>],
+    out: &mut [f32],
+    stride: usize,
+) -> Result<(), KernelFault> {
+    let n_tokens = input.n_tokens;
+    let fits = |p: &Part<'_>| p.offset + p.w.rows() <= stride;
+    if out.len() != n_tokens * stride || !parts.iter().all(fits) {
+        return Err(KernelFault::Bug("a product does not fit its output".into()));
+    }
+    let base = out.as_mut_ptr();
+    let jobs: [Option<(&PackedMatrix, Activations<'_>, OutPtr)>; 3] = std::array::from_fn(|i| {
+        let part = parts.get(i)?;
+        // SAFETY: a column holds `stride` values, of which this part's rows are inside (checked) and, since parts of a
+        // fused op lie side by side, its own; pieces below are disjoint panels.
+        let to = unsafe { OutPtr::new(base.wrapping_add(part.offset), stride, n_tokens, part.w.rows()) };
+        Some((part.w, input.form(x, quantized, part.w), to))
+    });
+    let n_panels: usize = parts.iter().map(|p| p.w.n_panels()).sum();
+    let bytes: usize = parts.iter().map(|p| p.w.bytes()).sum();
+    let n_pieces = Cost::of(bytes.saturating_mul(n_tokens), BYTE_PS).n_pieces(n_panels, pool.n_threads());
+    let failed = std::sync::OnceLock::new();
+    pool.run(n_pieces, &|i| {
+        let range = piece_range(n_panels, n_pieces, i);
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut first = 0;
+            for (w, x, to) in jobs.iter().flatten() {
+                let start = range.start.clamp(first, first + w.n_panels()) - first;
+                let end = range.end.clamp(first, first + w.n_panels()) - first;
+                first += w.n_panels();
+                if let (true, Err(e)) = (start < end, matmul_panels(w, x, *to, start..end, isa, scratch)) {
+                    // The first error says it all.
+                    let _ = failed.set(e);
+                }
+            }
+        });
+    });
+    failed.into_inner().map_or(Ok(()), |e| Err(product_refused(e)))
+}
+
+/// `out = w · x`.
+pub(in crate::backend) struct MatMul {
+    pub(in crate::backend) w: Arc<PackedMatrix>,
+    pub(in crate::backend) input: Input,
+    pub(in crate::backend) out: Span<f32>,
+}
+
+impl Step for MatMul {
+    fn run(&self, cx: &mut Cx<'_>) -> Result<(), KernelFault> {
+        self.input.ready(cx, &[&self.w])?;
+        let x = self.input.x.get(cx.access);
+        let out = self.out.get_mut(cx.access);
+        let parts = [Part { w: &self.w, offset: 0 }];
+        let operand = (&self.input, x, &cx.working.activations);
+        products(cx.pool, cx.isa, operand, &parts, out, self.w.rows())
+    }
+}

@@ -1,0 +1,130 @@
+//! Weights as the kernels read them: matrices in panels, vectors as f32. Each is made once and kept for all graphs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use minfer_gguf::{TensorType, dequantize};
+use minfer_graph::{KernelFault, Op, WeightData, WeightSource, WeightUse};
+
+use crate::buf::AlignedBuf;
+use crate::matmul::{PackError, PackedMatrix, Packer};
+use crate::pool::Pool;
+use crate::pool::{Cost, piece_range};
+
+/// Time to pack one byte, in picoseconds: only decides into how many pieces the work is cut.
+const PACK_PS: u64 = 300;
+
+/// Whether the op reads this weight as a vector.
+pub(super) fn is_vector(op: &Op, index: usize) -> bool {
+    match op {
+        Op::FusedQkvNorm { .. } => index >= 3,
+        Op::Add | Op::Mul | Op::RmsNorm { .. } | Op::QkNorm { .. } | Op::Rope(_) => true,
+        Op::QkvBiasRopeStore { .. } => true,
+        _ => false,
+    }
+}
+
+/// The types of vectors.
+pub(super) fn supports_vector(dtype: TensorType) -> bool {
+    matches!(dtype, TensorType::F32 | TensorType::F16 | TensorType::BF16)
+}
+
+#[derive(Clone)]
+enum Weight {
+    Matrix(Arc<PackedMatrix>),
+    Vector(Arc<Vec<f32>>),
+}
+
+/// Weights by version and name.
+#[derive(Default)]
+pub(super) struct WeightCache {
+    weights: Mutex<HashMap<(u64, Box<str>), Weight>>,
+}
+
+impl WeightCache {
+    pub(super) fn matrix(
+        &self,
+        name: &str,
+        source: &dyn WeightSource,
+        pool: &Pool,
+    ) -> Result<Arc<PackedMatrix>, KernelFault> {
+        let make = |data| pack(name, data, pool).map(|m| Weight::Matrix(Arc::new(m)));
+        match self.find(name, source, make)? {
+            Weight::Matrix(m) => Ok(m),
+            Weight::Vector(_) => Err(fault(name, "is read both as a vector and as a matrix")),
+        }
+    }
+
+    pub(super) fn vector(&self, name: &str, source: &dyn WeightSource) -> Result<Arc<Vec<f32>>, KernelFault> {
+        let make = |data| vector(name, data).map(|v| Weight::Vector(Arc::new(v)));
+        match self.find(name, source, make)? {
+            Weight::Vector(v) => Ok(v),
+            Weight::Matrix(_) => Err(fault(name, "is read both as a matrix and as a vector")),
+        }
+    }
+
+    pub(super) fn load(
+        &self,
+        usage: WeightUse<'_>,
+        source: &dyn WeightSource,
+        pool: &Pool,
+    ) -> Result<(), KernelFault> {
+        match is_vector(usage.op, usage.index) {
+            true => self.vector(usage.name, source).map(|_| ()),
+            false => self.matrix(usage.name, source, pool).map(|_| ()),
+        }
+    }
+
+    fn find<'s>(
+        &self,
+        name: &str,
+        source: &'s dyn WeightSource,
+        make: impl FnOnce(WeightData<'s>) -> Result<Weight, KernelFault>,
+    ) -> Result<Weight, KernelFault> {
+        let key = (source.version(), name.into());
+        let mut weights = self.weights.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = weights.get(&key) {
+            return Ok(found.clone());
+        }
+        let data = source.weight(name).ok_or_else(|| fault(name, "is missing"))?;
+        let made = make(data)?;
+        source.release(name);
+        weights.insert(key, made.clone());
+        Ok(made)
+    }
+}
+
+fn fault(name: &str, reason: &str) -> KernelFault {
+    KernelFault::Weight { name: name.into(), reason: reason.into() }
+}
+
+fn pack(name: &str, data: WeightData<'_>, pool: &Pool) -> Result<PackedMatrix, KernelFault> {
+    let [k, rows, ..] = data.shape;
+    let refuse = |e: PackError| match e {
+        PackError::OutOfMemory(e) => {
+            KernelFault::OutOfMemory { bytes: e.bytes, reason: format!("weight '{name}' does not fit") }
+        }
+        e => fault(name, &e.to_string()),
+    };
+    let bytes = PackedMatrix::packed_bytes(data.dtype, rows, k).map_err(refuse)?;
+    let buf = AlignedBuf::zeroed(bytes).map_err(|e| refuse(e.into()))?;
+    let packer = Packer::new(data.dtype, rows, k, buf).map_err(refuse)?;
+    // A wrong length is the one thing that packing can refuse: asking for no panel asks about it before the pool does.
+    packer.pack_panels(data.bytes, 0..0).map_err(refuse)?;
+    let n_panels = packer.n_panels();
+    let n_pieces = Cost::of(bytes, PACK_PS).n_pieces(n_panels, pool.n_threads());
+    pool.run(n_pieces, &|i| {
+        let packed = packer.pack_panels(data.bytes, piece_range(n_panels, n_pieces, i));
+        debug_assert!(packed.is_ok());
+    });
+    packer.finish().map_err(refuse)
+}
+
+fn vector(name: &str, data: WeightData<'_>) -> Result<Vec<f32>, KernelFault> {
+    if !supports_vector(data.dtype) {
+        return Err(fault(name, "must be F32, F16 or BF16 to be used as a vector"));
+    }
+    let mut values = vec![0.0; data.shape.iter().product()];
+    dequantize(data.dtype, data.bytes, &mut values).map_err(|e| fault(name, &e.to_string()))?;
+    Ok(values)
+}
