@@ -1,5 +1,41 @@
-//! The library that applications embed: load, run, sample, generate.
+//! The library that applications embed: load a model, run sequences, sample, generate.
+//!
+//! ```no_run
+//! use std::ops::ControlFlow;
+//! use minfer_engine::{Context, ContextParams, Event, GenerateParams, LoadOptions, Model, generate};
+//!
+//! let model = Model::load("model.gguf".as_ref(), &LoadOptions::default())?;
+//! let mut context = Context::new(&model, &ContextParams::default(), &mut |_, _| {})?;
+//! let sequence = context.new_sequence()?;
+//! let prompt = model.encode("Once upon a time")?;
+//! let done = generate(&mut context, sequence, &prompt, &GenerateParams::default(), &mut |event| {
+//!     if let Event::Text(text) = event {
+//!         print!("{text}");
+//!     }
+//!     ControlFlow::Continue(())
+//! })?;
+//! println!("\n{} tokens, {:?}", done.tokens.len(), done.reason);
+//! # Ok::<(), minfer_engine::EngineError>(())
+//! ```
 
+#![forbid(unsafe_code)]
+
+mod blocks;
+mod context;
+mod conversation;
+mod error;
+mod generate;
+mod memory;
+mod model;
 pub mod npz;
 pub mod sampler;
 pub mod stop;
+mod trace;
+mod weights;
+
+pub use context::{Context, ContextParams, Row, SeqId};
+pub use conversation::Conversation;
+pub use error::{EngineError, Fault};
+pub use generate::{Event, FinishReason, GenerateParams, Generated, Timings, generate};
+pub use model::{LoadOptions, Model};
+pub use trace::TraceSettings;

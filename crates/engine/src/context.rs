@@ -1,0 +1,440 @@
+//! A context: KV cache, sequences, and steps that advance any of them together.
+
+use std::sync::Arc;
+
+use minfer_cpu::{CpuDriver, CpuOptions};
+use minfer_graph::{
+    BackendSet, CParams, Counters, GraphParams, GraphType, InputData, KvType, NamedInput, Registry, Scheduler,
+};
+use minfer_models::StepInput;
+
+use crate::blocks::BlockPool;
+use crate::error::EngineError;
+use crate::memory;
+use crate::model::Model;
+use crate::trace::{TraceSettings, Tracer};
+
+/// Positions in one block of the KV cache.
+const KV_BLOCK: usize = 32;
+
+/// Context of a model whose file does not say what it was trained for, and the default's upper bound.
+const DEFAULT_N_CTX: usize = 4096;
+
+/// Settings of a context.
+#[derive(Clone, Debug)]
+pub struct ContextParams {
+    /// Positions of one sequence; 0 for what the model was trained for.
+    pub n_ctx: usize,
+    /// Sequences at once.
+    pub n_seq_max: usize,
+    /// Most tokens in one step; a longer prompt is cut into chunks.
+    pub n_ubatch: usize,
+    /// Threads; `None` for one a physical core that this process may use.
+    pub n_threads: Option<usize>,
+    /// Widest instructions to use, by name (`scalar`, `avx2`, `avx512`); `None` for the machine's best.
+    pub isa: Option<String>,
+    /// Element type of the KV cache.
+    pub kv_type: KvType,
+    /// Backends by name, such as `cpu,vulkan`; `None` for all that can be used.
+    pub backends: Option<String>,
+    /// Fuse the projections of query, key and value in decode steps.
+    pub fuse_qkv: bool,
+    /// Fuse gate, up and SwiGLU in decode steps.
+    pub fuse_ffn: bool,
+    /// Write node values to a file.
+    pub trace: Option<TraceSettings>,
+}
+
+impl Default for ContextParams {
+    fn default() -> Self {
+        ContextParams {
+            n_ctx: DEFAULT_N_CTX,
+            n_seq_max: 1,
+            n_ubatch: 512,
+            n_threads: None,
+            isa: None,
+            kv_type: KvType::F16,
+            backends: None,
+            fuse_qkv: true,
+            fuse_ffn: true,
+            trace: None,
+        }
+    }
+}
+
+/// A sequence of a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SeqId(usize);
+
+/// One token of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The sequence that it is appended to; rows of one sequence follow one another in its order.
+    pub seq: SeqId,
+    /// Its id.
+    pub token: u32,
+    /// Whether the logits after it are wanted.
+    pub wants_logits: bool,
+}
+
+#[derive(Default)]
+struct Sequence {
+    tokens: Vec<u32>,
+    blocks: Vec<u32>,
+}
+
+/// Inputs of a step, kept so that a step allocates nothing.
+#[derive(Default)]
+struct StepBuffers {
+    tokens: Vec<i32>,
+    positions: Vec<i32>,
+    kv_slots: Vec<i32>,
+    block_table: Vec<i32>,
+    seq_rows: Vec<i32>,
+    kv_lens: Vec<i32>,
+    out_rows: Vec<i32>,
+    lens: Vec<usize>,
+}
+
+/// Runs sequences of one model.
+pub struct Context {
+    model: Arc<Model>,
+    scheduler: Scheduler,
+    cparams: CParams,
+    weights_version: u64,
+    n_ctx: usize,
+    n_ubatch: usize,
+    pool: BlockPool,
+    sequences: Vec<Option<Sequence>>,
+    buffers: StepBuffers,
+    logits: Vec<f32>,
+    tracer: Option<Tracer>,
+    n_threads: usize,
+}
+
+impl Context {
+    /// Sets up backends, checks the memory plan, loads weights. `progress` sees weights done and all.
+    pub fn new(
+        model: &Arc<Model>,
+        params: &ContextParams,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Context, EngineError> {
+        let mut context = Self::without_weights(model, params)?;
+        let warm = context.params(1, 1, GraphType::Decode);
+        context.scheduler.warm(model.description(), &warm, progress)?;
+        Ok(context)
+    }
+
+    /// The same without loading weights: graphs can be compiled and looked at, the first step loads.
+    pub fn without_weights(model: &Arc<Model>, params: &ContextParams) -> Result<Context, EngineError> {
+        check_settings(params)?;
+        let cpu = CpuDriver::new(&CpuOptions { n_threads: params.n_threads, isa: params.isa.clone() })?;
+        let n_threads = cpu.n_threads();
+        let mut registry = Registry::new();
+        registry.register(Arc::new(cpu));
+        let backends = match &params.backends {
+            Some(names) => registry.request(names)?,
+            None => registry.available(),
+        };
+        let n_ctx = match (params.n_ctx, model.description().hparams().n_ctx_train) {
+            (0, 0) => DEFAULT_N_CTX,
+            (0, trained) => trained,
+            (n, _) => n,
+        };
+        let cparams = cparams(params, n_ctx, backends);
+        let kv = model.description().kv_specs(KV_BLOCK, cparams.n_kv_blocks, cparams.kv_type);
+        memory::check(n_ctx, &kv, model.weight_bytes(), params.n_seq_max)?;
+        let weights = model.weights();
+        let weights_version = weights.version();
+        let scheduler = Scheduler::new(registry, weights, kv);
+        Ok(Context {
+            model: model.clone(),
+            scheduler,
+            cparams,
+            weights_version,
+            n_ctx,
+            n_ubatch: params.n_ubatch,
+            pool: BlockPool::new(cparams.n_kv_blocks),
+            sequences: (0..params.n_seq_max).map(|_| None).collect(),
+            buffers: StepBuffers::default(),
+            logits: Vec::new(),
+            tracer: params.trace.as_ref().map(Tracer::create).transpose()?,
+            n_threads,
+        })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// Positions that one sequence can hold.
+    pub fn n_ctx(&self) -> usize {
+        self.n_ctx
+    }
+
+    /// Threads of the CPU backend.
+    pub fn n_threads(&self) -> usize {
+        self.n_threads
+    }
+
+    /// The scheduler, for reports: counters, profile, compiled graphs.
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    /// The scheduler, to switch reports on.
+    pub fn scheduler_mut(&mut self) -> &mut Scheduler {
+        &mut self.scheduler
+    }
+
+    /// How often graphs were built, planned, prepared and run.
+    pub fn counters(&self) -> Counters {
+        self.scheduler.counters()
+    }
+
+    /// Bytes of the KV cache.
+    pub fn kv_bytes(&self) -> usize {
+        self.scheduler.kv().bytes()
+    }
+
+    /// Switches the decode fusions; the next step builds another graph, weights stay.
+    pub fn set_fusion(&mut self, qkv: bool, ffn: bool) {
+        self.cparams.fuse_qkv = qkv;
+        self.cparams.fuse_ffn = ffn;
+    }
+
+    /// The params of a step, for looking at its graph.
+    pub fn params(&self, n_tokens: usize, n_out: usize, gtype: GraphType) -> GraphParams {
+        GraphParams { n_tokens, n_out, gtype, cparams: self.cparams, weights_version: self.weights_version }
+    }
+
+    /// A new, empty sequence.
+    pub fn new_sequence(&mut self) -> Result<SeqId, EngineError> {
+        let n_seq_max = self.sequences.len();
+        let free = self.sequences.iter().position(Option::is_none);
+        let id = free.ok_or(EngineError::NoSequence { n_seq_max })?;
+        self.sequences[id] = Some(Sequence::default());
+        Ok(SeqId(id))
+    }
+
+    /// Ends a sequence; its blocks are free again.
+    pub fn free_sequence(&mut self, seq: SeqId) {
+        self.truncate(seq, 0);
+        if let Some(slot) = self.sequences.get_mut(seq.0) {
+            *slot = None;
+        }
+    }
+
+    /// Tokens that the sequence holds.
+    pub fn tokens(&self, seq: SeqId) -> &[u32] {
+        self.sequences.get(seq.0).and_then(Option::as_ref).map_or(&[], |s| &s.tokens)
+    }
+
+    /// Forgets everything after the first `len` tokens.
+    pub fn truncate(&mut self, seq: SeqId, len: usize) {
+        let Some(Some(s)) = self.sequences.get_mut(seq.0) else { return };
+        s.tokens.truncate(len);
+        while s.blocks.len() > s.tokens.len().div_ceil(KV_BLOCK) {
+            if let Some(block) = s.blocks.pop() {
+                self.pool.give(block);
+            }
+        }
+    }
+
+    /// Appends the rows to their sequences and gives the wanted logits, a row of `n_vocab` for each wanting token, in
+    /// order. A failed step changes nothing.
+    pub fn step(&mut self, rows: &[Row]) -> Result<&[f32], EngineError> {
+        self.check_rows(rows)?;
+        self.reserve(rows)?;
+        self.fill(rows);
+        let b = &self.buffers;
+        let n_out = b.out_rows.len();
+        let single = b.lens.iter().all(|n| *n <= 1);
+        let gtype = if single { GraphType::Decode } else { GraphType::Prefill };
+        let params = GraphParams {
+            n_tokens: rows.len(),
+            n_out,
+            gtype,
+            cparams: self.cparams,
+            weights_version: self.weights_version,
+        };
+        self.logits.resize(n_out * self.model.n_vocab(), 0.0);
+        let inputs: [NamedInput<'_>; 7] = StepInput::ALL.map(|i| (i.name(), InputData::I32(b.input(i))));
+        let declared = StepInput::ALL.iter().filter(|i| i.is_declared(&params)).count();
+        let observer = self.tracer.as_mut().map(|t| t.next_step());
+        let source = self.model.description();
+        self.scheduler.step(source, &params, &inputs[..declared], &mut self.logits, observer)?;
+        for row in rows {
+            if let Some(s) = &mut self.sequences[row.seq.0] {
+                s.tokens.push(row.token);
+            }
+        }
+        Ok(&self.logits)
+    }
+
+    /// Appends `tokens` to a sequence in chunks; gives the logits after the last one. `chunk_done` sees tokens done.
+    pub fn prefill(
+        &mut self,
+        seq: SeqId,
+        tokens: &[u32],
+        chunk_done: &mut dyn FnMut(usize) -> std::ops::ControlFlow<()>,
+    ) -> Result<Option<&[f32]>, EngineError> {
+        if tokens.is_empty() {
+            return Err(EngineError::EmptyPrompt);
+        }
+        self.check_room(seq, tokens.len())?;
+        let mut rows = Vec::with_capacity(self.n_ubatch.min(tokens.len()));
+        let mut done = 0;
+        for chunk in tokens.chunks(self.n_ubatch) {
+            done += chunk.len();
+            let last = done == tokens.len();
+            rows.clear();
+            rows.extend(chunk.iter().map(|&token| Row { seq, token, wants_logits: false }));
+            if let (true, Some(row)) = (last, rows.last_mut()) {
+                row.wants_logits = true;
+            }
+            self.step(&rows)?;
+            if chunk_done(done).is_break() && !last {
+                return Ok(None);
+            }
+        }
+        Ok(Some(&self.logits))
+    }
+
+    /// Finishes the trace file, if one is being written.
+    pub fn finish_trace(&mut self) -> Result<(), EngineError> {
+        self.tracer.take().map_or(Ok(()), Tracer::finish)
+    }
+
+    fn check_room(&self, seq: SeqId, n_tokens: usize) -> Result<(), EngineError> {
+        let n_past = self.tokens(seq).len();
+        if n_past + n_tokens <= self.n_ctx {
+            return Ok(());
+        }
+        Err(EngineError::ContextFull { n_tokens, n_past, n_ctx: self.n_ctx })
+    }
+
+    fn check_rows(&mut self, rows: &[Row]) -> Result<(), EngineError> {
+        if rows.is_empty() {
+            return Err(EngineError::EmptyPrompt);
+        }
+        let n_vocab = self.model.n_vocab();
+        self.buffers.lens.clear();
+        self.buffers.lens.resize(self.sequences.len(), 0);
+        for row in rows {
+            if row.token as usize >= n_vocab {
+                return Err(EngineError::Token { id: row.token, n_vocab });
+            }
+            if !matches!(self.sequences.get(row.seq.0), Some(Some(_))) {
+                return Err(EngineError::NoSequence { n_seq_max: self.sequences.len() });
+            }
+            self.buffers.lens[row.seq.0] += 1;
+        }
+        for seq in 0..self.sequences.len() {
+            self.check_room(SeqId(seq), self.buffers.lens[seq])?;
+        }
+        Ok(())
+    }
+
+    /// Gives every sequence the blocks that its new tokens need.
+    fn reserve(&mut self, rows: &[Row]) -> Result<(), EngineError> {
+        let n_ctx = self.n_ctx;
+        for (s, n_new) in self.sequences.iter_mut().zip(&self.buffers.lens) {
+            let Some(s) = s else { continue };
+            while s.blocks.len() < (s.tokens.len() + n_new).div_ceil(KV_BLOCK) {
+                // There are blocks for every sequence at full length, so this cannot run out.
+                let full = EngineError::ContextFull { n_tokens: rows.len(), n_past: s.tokens.len(), n_ctx };
+                s.blocks.push(self.pool.take().ok_or(full)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, rows: &[Row]) {
+        let b = &mut self.buffers;
+        for v in [
+            &mut b.tokens,
+            &mut b.positions,
+            &mut b.kv_slots,
+            &mut b.seq_rows,
+            &mut b.kv_lens,
+            &mut b.out_rows,
+        ] {
+            v.clear();
+        }
+        b.lens.fill(0);
+        for (i, row) in rows.iter().enumerate() {
+            let Some(s) = &self.sequences[row.seq.0] else { continue };
+            let position = s.tokens.len() + b.lens[row.seq.0];
+            b.lens[row.seq.0] += 1;
+            b.tokens.push(row.token as i32);
+            b.positions.push(position as i32);
+            b.kv_slots
+                .push(s.blocks[position / KV_BLOCK] as i32 * KV_BLOCK as i32 + (position % KV_BLOCK) as i32);
+            b.seq_rows.push(row.seq.0 as i32);
+            b.kv_lens.push(position as i32 + 1);
+            if row.wants_logits {
+                b.out_rows.push(i as i32);
+            }
+        }
+        let per_seq = self.cparams.blocks_per_seq();
+        b.block_table.clear();
+        b.block_table.resize(per_seq * self.sequences.len(), 0);
+        for (column, s) in b.block_table.chunks_mut(per_seq).zip(&self.sequences) {
+            for (to, from) in column.iter_mut().zip(s.iter().flat_map(|s| &s.blocks)) {
+                *to = *from as i32;
+            }
+        }
+    }
+}
+
+impl StepBuffers {
+    fn input(&self, input: StepInput) -> &[i32] {
+        match input {
+            StepInput::Tokens => &self.tokens,
+            StepInput::Positions => &self.positions,
+            StepInput::KvSlots => &self.kv_slots,
+            StepInput::BlockTable => &self.block_table,
+            StepInput::SeqRows => &self.seq_rows,
+            StepInput::KvLens => &self.kv_lens,
+            StepInput::OutRows => &self.out_rows,
+        }
+    }
+}
+
+fn check_settings(p: &ContextParams) -> Result<(), EngineError> {
+    let refuse = |setting, value: usize, reason| {
+        Err(EngineError::Setting { setting, value: value.to_string(), reason })
+    };
+    // Positions and slots are 32-bit inputs of the graph.
+    let limit = i32::MAX as usize;
+    if p.n_seq_max == 0 || p.n_seq_max > 4096 {
+        return refuse("the number of sequences", p.n_seq_max, "it must be between 1 and 4096");
+    }
+    if p.n_ctx > limit / 2 || p.n_ctx.saturating_mul(p.n_seq_max) > limit / 2 {
+        return refuse("the context size", p.n_ctx, "all sequences together can hold 2^30 positions");
+    }
+    if p.n_ubatch == 0 || p.n_ubatch > 65_536 {
+        return refuse("the chunk size", p.n_ubatch, "it must be between 1 and 65536");
+    }
+    if p.n_threads == Some(0) {
+        return refuse("the number of threads", 0, "it must be at least 1");
+    }
+    Ok(())
+}
+
+fn cparams(p: &ContextParams, n_ctx: usize, backends: BackendSet) -> CParams {
+    let n_ctx = n_ctx.next_multiple_of(KV_BLOCK);
+    CParams {
+        n_ctx,
+        n_seq_max: p.n_seq_max,
+        kv_block: KV_BLOCK,
+        n_kv_blocks: n_ctx / KV_BLOCK * p.n_seq_max,
+        kv_type: p.kv_type,
+        backends,
+        gpu: None,
+        fuse_qkv: p.fuse_qkv,
+        fuse_ffn: p.fuse_ffn,
+    }
+}

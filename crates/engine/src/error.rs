@@ -1,0 +1,179 @@
+//! One error for the whole library, and whose fault each is.
+
+use minfer_cpu::CpuError;
+use minfer_gguf::{FaultClass, GgufError};
+use minfer_graph::{CompileError, KernelFault, RequestError, StepError};
+use minfer_models::ModelError;
+use minfer_text::chat::TemplateError;
+use minfer_text::tokenizer::TokenizerError;
+
+use crate::memory::Shortage;
+use crate::npz::NpzError;
+use crate::sampler::{ParamError, SampleError};
+use crate::stop::StopError;
+
+/// Whose fault an error is: decides exit codes and HTTP statuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The file is damaged, or not what it says.
+    BadModel,
+    /// The file is fine; this program cannot run it.
+    Unsupported,
+    /// The caller asked for something that makes no sense.
+    BadRequest,
+    /// It does not fit into memory.
+    OutOfMemory,
+    /// A device, a disk or the system failed.
+    Device,
+    /// A defect of this program.
+    Bug,
+}
+
+/// Everything that can go wrong between a file name and a text.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The file could not be opened.
+    #[error(transparent)]
+    Open(#[from] GgufError),
+    /// The file holds no model that can be run.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The file's tokenizer cannot be used.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The file's chat template cannot be used, or refused the conversation.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// Tokenizer and embedding disagree.
+    #[error("the tokenizer has {n_tokens} tokens, the embedding has {n_rows} rows; they must agree")]
+    Vocabulary {
+        /// Tokens of the tokenizer.
+        n_tokens: usize,
+        /// Rows of the embedding.
+        n_rows: usize,
+    },
+    /// Backends were asked for that cannot be used.
+    #[error(transparent)]
+    Backends(#[from] RequestError),
+    /// The CPU backend could not be set up.
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+    /// A setting of the context makes no sense.
+    #[error("{setting} is {value}: {reason}")]
+    Setting {
+        /// Its name.
+        setting: &'static str,
+        /// What was asked for.
+        value: String,
+        /// What it must be.
+        reason: &'static str,
+    },
+    /// The plan needs more memory than there is.
+    #[error(transparent)]
+    Memory(#[from] Shortage),
+    /// Tokens do not fit into what is left of the context.
+    #[error("{n_tokens} tokens do not fit: the context of {n_ctx} holds {n_past} already")]
+    ContextFull {
+        /// How many were to be added.
+        n_tokens: usize,
+        /// How many are there.
+        n_past: usize,
+        /// How many there can be.
+        n_ctx: usize,
+    },
+    /// Every sequence of the context is in use.
+    #[error("all {n_seq_max} sequences of the context are in use")]
+    NoSequence {
+        /// How many there are.
+        n_seq_max: usize,
+    },
+    /// There is nothing to run.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// A token id that the model does not have.
+    #[error("token {id} is outside the vocabulary of {n_vocab}")]
+    Token {
+        /// The id.
+        id: u32,
+        /// How many there are.
+        n_vocab: usize,
+    },
+    /// A sampler setting makes no sense.
+    #[error(transparent)]
+    SamplerSetting(#[from] ParamError),
+    /// No token can be chosen: the logits are not numbers.
+    #[error(transparent)]
+    Sample(#[from] SampleError),
+    /// A stop string cannot be used.
+    #[error(transparent)]
+    Stop(#[from] StopError),
+    /// A step failed.
+    #[error(transparent)]
+    Step(#[from] StepError),
+    /// A trace could not be written.
+    #[error("the trace: {0}")]
+    Trace(#[from] NpzError),
+}
+
+impl EngineError {
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            EngineError::Open(e) => match e.class() {
+                FaultClass::Unsupported => Fault::Unsupported,
+                FaultClass::NotGguf | FaultClass::Truncated | FaultClass::Malformed => Fault::BadModel,
+                FaultClass::Access => Fault::Device,
+            },
+            EngineError::Model(e) => model_fault(e),
+            EngineError::Tokenizer(TokenizerError::TextTooLong { .. }) => Fault::BadRequest,
+            EngineError::Tokenizer(
+                TokenizerError::UnknownModel { .. } | TokenizerError::UnknownPre { .. },
+            ) => Fault::Unsupported,
+            EngineError::Template(TemplateError::Raised { .. }) => Fault::BadRequest,
+            EngineError::Tokenizer(_) | EngineError::Template(_) | EngineError::Vocabulary { .. } => {
+                Fault::BadModel
+            }
+            EngineError::Backends(RequestError::NotUsable { .. }) => Fault::Device,
+            EngineError::Backends(_)
+            | EngineError::Setting { .. }
+            | EngineError::ContextFull { .. }
+            | EngineError::NoSequence { .. }
+            | EngineError::EmptyPrompt
+            | EngineError::Token { .. }
+            | EngineError::SamplerSetting(_)
+            | EngineError::Stop(_) => Fault::BadRequest,
+            // Logits that are not numbers come from weights that are not.
+            EngineError::Sample(_) => Fault::BadModel,
+            EngineError::Cpu(_) => Fault::BadRequest,
+            EngineError::Memory(_) => Fault::OutOfMemory,
+            EngineError::Step(e) => step_fault(e),
+            EngineError::Trace(_) => Fault::Device,
+        }
+    }
+}
+
+fn model_fault(e: &ModelError) -> Fault {
+    match e {
+        ModelError::UnsupportedArchitecture { .. }
+        | ModelError::UnsupportedFeature { .. }
+        | ModelError::TensorType { .. } => Fault::Unsupported,
+        _ => Fault::BadModel,
+    }
+}
+
+fn step_fault(e: &StepError) -> Fault {
+    let kernel = |fault: &KernelFault| match fault {
+        KernelFault::BadInput(_) => Fault::BadRequest,
+        KernelFault::Weight { .. } => Fault::BadModel,
+        KernelFault::OutOfMemory { .. } => Fault::OutOfMemory,
+        KernelFault::Device(_) => Fault::Device,
+        KernelFault::Bug(_) => Fault::Bug,
+    };
+    match e {
+        StepError::Run(e) => kernel(&e.fault),
+        StepError::Memory(fault) => kernel(fault),
+        StepError::Compile(CompileError::Assign(_)) => Fault::Unsupported,
+        StepError::Compile(_) | StepError::Input { .. } => Fault::Bug,
+    }
+}

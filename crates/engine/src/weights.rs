@@ -1,0 +1,36 @@
+//! A model file as the source of weights.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use minfer_gguf::Gguf;
+use minfer_graph::{WeightData, WeightSource};
+
+static NEXT_VERSION: AtomicU64 = AtomicU64::new(1);
+
+/// Weights of an open file; every loaded model has a version of its own.
+pub(crate) struct FileWeights {
+    file: Arc<Gguf>,
+    version: u64,
+}
+
+impl FileWeights {
+    pub(crate) fn new(file: Arc<Gguf>) -> Self {
+        FileWeights { file, version: NEXT_VERSION.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl WeightSource for FileWeights {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn weight(&self, name: &str) -> Option<WeightData<'_>> {
+        let tensor = self.file.tensor(name)?;
+        let mut shape = [1; 4];
+        for (to, from) in shape.iter_mut().zip(&tensor.shape) {
+            *to = *from;
+        }
+        Some(WeightData { dtype: tensor.dtype, shape, bytes: self.file.data(tensor) })
+    }
+}
