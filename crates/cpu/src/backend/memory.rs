@@ -110,7 +110,7 @@ impl<T: Plain> Span<T> {
         let foreign = |_| KernelFault::Bug("a buffer of another backend".into());
         let buffer = buffer.as_any().downcast::<CpuBuffer>().map_err(foreign)?;
         buffer.check(start, len * size_of::<T>())?;
-        if start % align_of::<T>() != 0 {
+        if !start.is_multiple_of(align_of::<T>()) {
             return Err(KernelFault::Bug(format!("a value at byte {start} is not aligned")));
         }
         Ok(Span { buffer, start, len, _type: std::marker::PhantomData })
