@@ -127,9 +127,9 @@ pub(super) fn tile_sizes(isa: Isa) -> &'static [usize] {
     match isa {
         Isa::Scalar => &[8, 4, 2, 1],
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2(_) => &[6, 4, 2, 1],
+        Isa::Avx2(_) => &[6, 4, 3, 2, 1],
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512Vnni(_) => &[8, 4, 2, 1],
+        Isa::Avx512Vnni(_) => &[8, 6, 4, 3, 2, 1],
     }
 }
 

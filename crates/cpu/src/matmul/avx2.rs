@@ -430,6 +430,7 @@ pub(super) unsafe fn tile<Q: Unpack256, S: Scales>(x: &Tile<'_>) {
         match x.len {
             1 => both_halves::<Q, S, 1>(x),
             2 => both_halves::<Q, S, 2>(x),
+            3 => both_halves::<Q, S, 3>(x),
             4 => both_halves::<Q, S, 4>(x),
             6 => both_halves::<Q, S, 6>(x),
             other => unreachable!("no kernel for {other} tokens"),

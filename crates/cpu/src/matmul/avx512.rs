@@ -364,7 +364,9 @@ pub(super) unsafe fn tile<Q: Unpack512, S: Scales>(x: &Tile<'_>) {
         match x.len {
             1 => kernel::<Q, S, 1>(x),
             2 => kernel::<Q, S, 2>(x),
+            3 => kernel::<Q, S, 3>(x),
             4 => kernel::<Q, S, 4>(x),
+            6 => kernel::<Q, S, 6>(x),
             8 => kernel::<Q, S, 8>(x),
             other => unreachable!("no kernel for {other} tokens"),
         }

@@ -15,7 +15,7 @@ pub(super) const IQ4_VALUES: [i8; 16] =
 /// What the codes of MXFP4 stand for, doubled so that all are integers.
 pub(super) const FP4_VALUES: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
-/// A quantized weight type. `block` is always a whole raw block.
+/// A quantized weight type. `block` starts with a whole raw block, and may go on.
 pub(super) trait Format {
     /// The type in the file.
     const TYPE: TensorType;
@@ -169,7 +169,7 @@ impl Format for Q3_K {
 
     fn codes(block: &[u8], step: usize) -> [u32; GROUPS] {
         let (low, high) = (words(&block[32 + step / 4 * 32..]), words(block));
-        std::array::from_fn(|g| low[g] >> (step % 4 * 2) & 0x0303_0303 | (high[g] >> step & 0x0101_0101) << 2)
+        merge(low, step % 4 * 2, 0x0303_0303, high, step, 0x0101_0101, 2)
     }
 }
 
@@ -208,7 +208,7 @@ impl Format for Q5_K {
 
     fn codes(block: &[u8], step: usize) -> [u32; GROUPS] {
         let (low, high) = (words(&block[48 + step / 2 * 32..]), words(&block[16..]));
-        std::array::from_fn(|g| low[g] >> (step % 2 * 4) & 0x0F0F_0F0F | (high[g] >> step & 0x0101_0101) << 4)
+        merge(low, step % 2 * 4, 0x0F0F_0F0F, high, step, 0x0101_0101, 4)
     }
 }
 
@@ -229,9 +229,7 @@ impl Format for Q6_K {
     fn codes(block: &[u8], step: usize) -> [u32; GROUPS] {
         let (part, quarter) = (step / 4, step % 4);
         let (low, high) = (words(&block[part * 64 + quarter % 2 * 32..]), words(&block[128 + part * 32..]));
-        std::array::from_fn(|g| {
-            low[g] >> (quarter / 2 * 4) & 0x0F0F_0F0F | (high[g] >> (quarter * 2) & 0x0303_0303) << 4
-        })
+        merge(low, quarter / 2 * 4, 0x0F0F_0F0F, high, quarter * 2, 0x0303_0303, 4)
     }
 }
 
@@ -295,24 +293,51 @@ fn word(bytes: &[u8]) -> u32 {
 }
 
 /// The first 32 bytes as words.
+#[inline(always)]
 fn words(bytes: &[u8]) -> [u32; 8] {
-    let bytes = &bytes[..32];
-    std::array::from_fn(|i| word(&bytes[i * 4..]))
+    let mut out = [0; 8];
+    for (out, word) in out.iter_mut().zip(bytes[..32].as_chunks::<4>().0) {
+        *out = u32::from_le_bytes(*word);
+    }
+    out
 }
 
 /// 16 bytes: the low halves are the first 16 codes, the high halves the last 16.
+#[inline(always)]
 fn split_nibbles(bytes: &[u8]) -> [u32; GROUPS] {
-    let bytes = &bytes[..16];
-    std::array::from_fn(|g| word(&bytes[g % 4 * 4..]) >> (g / 4 * 4) & 0x0F0F_0F0F)
+    let mut out = [0; GROUPS];
+    for (g, bytes) in bytes[..16].as_chunks::<4>().0.iter().enumerate() {
+        let word = u32::from_le_bytes(*bytes);
+        (out[g], out[g + 4]) = (word & 0x0F0F_0F0F, word >> 4 & 0x0F0F_0F0F);
+    }
+    out
+}
+
+/// Codes whose low bits and high bits lie apart: `(low >> low_shift & low_mask) | (high >> high_shift & high_mask) << up`.
+#[inline(always)]
+fn merge(
+    mut low: [u32; GROUPS],
+    low_shift: usize,
+    low_mask: u32,
+    high: [u32; GROUPS],
+    high_shift: usize,
+    high_mask: u32,
+    up: u32,
+) -> [u32; GROUPS] {
+    for (low, high) in low.iter_mut().zip(high) {
+        *low = *low >> low_shift & low_mask | (high >> high_shift & high_mask) << up;
+    }
+    low
 }
 
 /// Adds bit `k` of `bits` to code `k` as bit 4.
-fn with_fifth_bits(codes: [u32; GROUPS], bits: u32) -> [u32; GROUPS] {
-    std::array::from_fn(|g| {
+#[inline(always)]
+fn with_fifth_bits(mut codes: [u32; GROUPS], bits: u32) -> [u32; GROUPS] {
+    for (g, code) in codes.iter_mut().enumerate() {
         // The product spreads four bits to the bytes: no two of its partial products meet.
-        let spread = (bits >> (g * 4) & 15).wrapping_mul(0x0020_4081) & 0x0101_0101;
-        codes[g] | spread << 4
-    })
+        *code |= ((bits >> (g * 4) & 15).wrapping_mul(0x0020_4081) & 0x0101_0101) << 4;
+    }
+    codes
 }
 
 /// The 6-bit scale and minimum of a step of Q4_K or Q5_K.

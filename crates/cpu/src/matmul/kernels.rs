@@ -4,7 +4,7 @@
 
 use super::activations::{QuantizedActivations, TileSpan};
 use super::format::{self, Format, for_each_format};
-use super::quants::{Bytes, Quants};
+use super::quants::{Bytes, GROUPS, Quants, ROWS};
 use super::scalar;
 use super::scales::Scales;
 use crate::isa::Isa;
@@ -29,7 +29,7 @@ pub(super) struct Tile<'a> {
     pub(super) q: &'a [i8],
     pub(super) scale: &'a [f32],
     pub(super) scaled_sum: &'a [f32],
-    /// See [`corrections`].
+    /// See [`Kernels::corrections`].
     pub(super) correction: &'a [i32],
     pub(super) out: *mut f32,
     pub(super) out_stride: usize,
@@ -57,8 +57,9 @@ pub(super) struct Kernels {
     pub(super) steps_per_block: usize,
     offset: i32,
     corrections: Corrections,
-    /// Puts raw block `.0` into row `.3` of header `.1` and quants `.2`, both zero there.
-    pub(super) put_block: fn(&[u8], &mut [u8], &mut [u8], usize),
+    /// Packs the raw blocks of up to 16 rows, `.0` being the first and each `.1` bytes after the one before, into a header
+    /// `.2` that was zero and quants `.3`.
+    pub(super) put_blocks: fn(&[u8], usize, &mut [u8], &mut [u8]),
     /// Writes 32 weights of row `.3` in step `.2 % steps_per_block` as floats, from the header of the block and the step.
     pub(super) dequantize: fn(&[u8], &[u8], usize, usize, &mut [f32]),
     scalar: Level,
@@ -146,7 +147,7 @@ impl Kernels {
                 (true, false) => Corrections::Halves,
                 (true, true) => Corrections::Pair,
             },
-            put_block: put_block::<F>,
+            put_blocks: put_blocks::<F>,
             dequantize: dequantize::<F>,
             scalar,
             #[cfg(target_arch = "x86_64")]
@@ -232,7 +233,20 @@ impl Level {
     }
 }
 
-fn put_block<F: Format>(block: &[u8], header: &mut [u8], quants: &mut [u8], row: usize) {
+fn put_blocks<F: Format>(raw: &[u8], row_bytes: usize, header: &mut [u8], quants: &mut [u8]) {
+    for (row, raw) in raw.chunks(row_bytes).enumerate() {
+        put_scales::<F>(raw, header, row);
+    }
+    for (step, quants) in quants.chunks_exact_mut(F::Quants::BYTES).enumerate() {
+        let mut codes = [[0; GROUPS]; ROWS];
+        for (codes, raw) in codes.iter_mut().zip(raw.chunks(row_bytes)) {
+            *codes = F::codes(raw, step);
+        }
+        F::Quants::put(quants, &codes);
+    }
+}
+
+fn put_scales<F: Format>(block: &[u8], header: &mut [u8], row: usize) {
     let [d, m] = F::block_scales(block);
     if F::Scales::E8M0 {
         header[row] = d[0];
@@ -247,8 +261,6 @@ fn put_block<F: Format>(block: &[u8], header: &mut [u8], quants: &mut [u8], row:
         for (i, sub) in sub.into_iter().take(F::Scales::SUBS).enumerate() {
             header[F::Scales::FIXED + (step * F::Scales::SUBS + i) * 16 + row] = sub;
         }
-        let quants = &mut quants[step * F::Quants::BYTES..][..F::Quants::BYTES];
-        F::Quants::put(quants, row, &F::codes(block, step));
     }
 }
 

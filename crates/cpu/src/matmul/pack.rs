@@ -202,6 +202,16 @@ impl PackedMatrix {
     }
 }
 
+/// Transposes up to 16 rows of weights of `SIZE` bytes to `[k][16 rows]`.
+fn interleave<const SIZE: usize>(raw: &[u8], row_bytes: usize, out: &mut [u8]) {
+    let columns = out.as_chunks_mut::<SIZE>().0.as_chunks_mut::<PANEL_ROWS>().0;
+    for (row, raw) in raw.chunks_exact(row_bytes).enumerate() {
+        for (column, w) in columns.iter_mut().zip(raw.as_chunks::<SIZE>().0) {
+            column[row] = *w;
+        }
+    }
+}
+
 /// A matrix being packed, from any number of threads.
 ///
 /// ```
@@ -290,18 +300,14 @@ impl Packer {
         let headers = headers.chunks_exact_mut(kernels.header_bytes);
         let quants = quants.chunks_exact_mut(kernels.step_bytes * kernels.steps_per_block);
         for (b, (header, quants)) in headers.zip(quants).enumerate() {
-            for (row, raw) in raw.chunks_exact(self.matrix.layout.row_bytes).enumerate() {
-                (kernels.put_block)(&raw[b * block_bytes..][..block_bytes], header, quants, row);
-            }
+            (kernels.put_blocks)(&raw[b * block_bytes..], self.matrix.layout.row_bytes, header, quants);
         }
     }
 
     fn pack_float(&self, raw: &[u8], out: &mut [u8]) {
-        let size = self.matrix.dtype.block_bytes();
-        for (row, raw) in raw.chunks_exact(self.matrix.layout.row_bytes).enumerate() {
-            for (out, w) in out.chunks_exact_mut(PANEL_ROWS * size).zip(raw.chunks_exact(size)) {
-                out[row * size..][..size].copy_from_slice(w);
-            }
+        match self.matrix.dtype.block_bytes() {
+            2 => interleave::<2>(raw, self.matrix.layout.row_bytes, out),
+            _ => interleave::<4>(raw, self.matrix.layout.row_bytes, out),
         }
     }
 

@@ -18,20 +18,25 @@
 //!
 //! [`Format`]: super::format::Format
 
+/// Rows of a step.
+pub(super) const ROWS: usize = super::pack::PANEL_ROWS;
 /// Bytes of one unpacked group: 16 rows x 4 k.
-pub(super) const GROUP: usize = 64;
+pub(super) const GROUP: usize = ROWS * 4;
 /// Groups in a step.
 pub(super) const GROUPS: usize = 8;
 
 /// The unpacked weights of a step, `[group][row][4]`.
 pub(super) type StepBytes = [[u8; GROUP]; GROUPS];
 
+/// The codes of a step, `[row][group]`, a word holding 4 of them from the lowest byte up. Bits above a code are ignored.
+pub(super) type StepCodes = [[u32; GROUPS]; ROWS];
+
 /// A way to store the quants of a step.
 pub(super) trait Quants {
     /// Bytes of a step.
     const BYTES: usize;
-    /// Stores the codes of one row, `codes[group]` holding 4 of them from the lowest byte up, into a step that was zero.
-    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]);
+    /// Stores the codes of a step, overwriting all of it.
+    fn put(step: &mut [u8], codes: &StepCodes);
     /// All weights of a step, with the offset.
     fn unpack(step: &[u8]) -> StepBytes;
 }
@@ -71,9 +76,9 @@ const fn with_offset(values: [i8; 16], offset: i32) -> [u8; 16] {
 impl Quants for Bytes {
     const BYTES: usize = GROUPS * GROUP;
 
-    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
-        for (g, &word) in codes.iter().enumerate() {
-            put_word(step, g, row, word);
+    fn put(step: &mut [u8], codes: &StepCodes) {
+        for g in 0..GROUPS {
+            put_group(step, g, codes.map(|c| c[g]));
         }
     }
 
@@ -85,9 +90,9 @@ impl Quants for Bytes {
 impl Quants for Nibbles {
     const BYTES: usize = 4 * GROUP;
 
-    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
+    fn put(step: &mut [u8], codes: &StepCodes) {
         for g in 0..4 {
-            put_word(step, g, row, (codes[g] & 0x0F0F_0F0F) | (codes[g + 4] & 0x0F0F_0F0F) << 4);
+            put_group(step, g, codes.map(|c| (c[g] & 0x0F0F_0F0F) | (c[g + 4] & 0x0F0F_0F0F) << 4));
         }
     }
 
@@ -99,9 +104,9 @@ impl Quants for Nibbles {
 impl Quants for NibblesBit {
     const BYTES: usize = Nibbles::BYTES + GROUPS * 8;
 
-    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
-        Nibbles::put(step, row, codes);
-        put_masks(&mut step[Nibbles::BYTES..], row, &codes.map(|c| c >> 4));
+    fn put(step: &mut [u8], codes: &StepCodes) {
+        Nibbles::put(step, codes);
+        put_masks(&mut step[Nibbles::BYTES..], codes, 4);
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
@@ -114,9 +119,9 @@ impl Quants for NibblesBit {
 impl Quants for NibblesPair {
     const BYTES: usize = Nibbles::BYTES + Pairs::BYTES;
 
-    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
-        Nibbles::put(step, row, codes);
-        Pairs::put(&mut step[Nibbles::BYTES..], row, &codes.map(|c| c >> 4));
+    fn put(step: &mut [u8], codes: &StepCodes) {
+        Nibbles::put(step, codes);
+        Pairs::put(&mut step[Nibbles::BYTES..], &codes.map(|row| row.map(|c| c >> 4)));
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
@@ -132,10 +137,10 @@ impl Quants for NibblesPair {
 impl Quants for Pairs {
     const BYTES: usize = 2 * GROUP;
 
-    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
-        for (plane, c) in codes.as_chunks::<4>().0.iter().enumerate() {
-            let c = c.map(|word| word & 0x0303_0303);
-            put_word(step, plane, row, c[0] | c[1] << 2 | c[2] << 4 | c[3] << 6);
+    fn put(step: &mut [u8], codes: &StepCodes) {
+        for plane in 0..2 {
+            let two = |c: &[u32; GROUPS], i: usize| (c[plane * 4 + i] & 0x0303_0303) << (i * 2);
+            put_group(step, plane, codes.map(|c| two(&c, 0) | two(&c, 1) | two(&c, 2) | two(&c, 3)));
         }
     }
 
@@ -147,9 +152,9 @@ impl Quants for Pairs {
 impl Quants for PairsBit {
     const BYTES: usize = Pairs::BYTES + GROUPS * 8;
 
-    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
-        Pairs::put(step, row, codes);
-        put_masks(&mut step[Pairs::BYTES..], row, &codes.map(|c| c >> 2));
+    fn put(step: &mut [u8], codes: &StepCodes) {
+        Pairs::put(step, codes);
+        put_masks(&mut step[Pairs::BYTES..], codes, 2);
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
@@ -162,8 +167,8 @@ impl Quants for PairsBit {
 impl Quants for Iq4 {
     const BYTES: usize = Nibbles::BYTES;
 
-    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
-        Nibbles::put(step, row, codes);
+    fn put(step: &mut [u8], codes: &StepCodes) {
+        Nibbles::put(step, codes);
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
@@ -174,8 +179,8 @@ impl Quants for Iq4 {
 impl Quants for Fp4 {
     const BYTES: usize = Nibbles::BYTES;
 
-    fn put(step: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
-        Nibbles::put(step, row, codes);
+    fn put(step: &mut [u8], codes: &StepCodes) {
+        Nibbles::put(step, codes);
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
@@ -183,8 +188,11 @@ impl Quants for Fp4 {
     }
 }
 
-fn put_word(step: &mut [u8], group: usize, row: usize, word: u32) {
-    step[group * GROUP + row * 4..][..4].copy_from_slice(&word.to_le_bytes());
+fn put_group(step: &mut [u8], group: usize, rows: [u32; ROWS]) {
+    let words = step[group * GROUP..][..GROUP].as_chunks_mut::<4>().0;
+    for (word, row) in words.iter_mut().zip(rows) {
+        *word = row.to_le_bytes();
+    }
 }
 
 fn group(step: &[u8], index: usize) -> [u8; GROUP] {
@@ -192,12 +200,16 @@ fn group(step: &[u8], index: usize) -> [u8; GROUP] {
     groups[index]
 }
 
-/// Stores bit 0 of each code of one row: in the mask of a group, row `r` has the bits `4r..4r + 4`.
-fn put_masks(masks: &mut [u8], row: usize, codes: &[u32; GROUPS]) {
-    for (g, &word) in codes.iter().enumerate() {
-        // The product gathers bits 0, 8, 16 and 24 in its upper four.
-        let four = (word & 0x0101_0101).wrapping_mul(0x1020_4080) >> 28;
-        masks[g * 8 + row / 2] |= (four as u8) << (row % 2 * 4);
+/// Stores bit `shift` of each code: in the mask of a group, row `r` has the bits `4r..4r + 4`.
+fn put_masks(masks: &mut [u8], codes: &StepCodes, shift: u32) {
+    for (g, mask) in masks[..GROUPS * 8].as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        let mut bits = 0;
+        for (row, c) in codes.iter().enumerate() {
+            // The product gathers bits 0, 8, 16 and 24 in its upper four.
+            let four = (c[g] >> shift & 0x0101_0101).wrapping_mul(0x1020_4080) >> 28;
+            bits |= u64::from(four) << (row * 4);
+        }
+        *mask = bits.to_le_bytes();
     }
 }
 
@@ -221,10 +233,8 @@ mod tests {
         let codes: [[u32; GROUPS]; 16] = std::array::from_fn(|row| {
             std::array::from_fn(|g| (row as u32 * 8 + g as u32 + 1).wrapping_mul(0x9E37_79B9) & mask)
         });
-        let mut step = vec![0; Q::BYTES];
-        for (row, c) in codes.iter().enumerate() {
-            Q::put(&mut step, row, c);
-        }
+        let mut step = vec![0xA5; Q::BYTES];
+        Q::put(&mut step, &codes);
         let weights = Q::unpack(&step);
         for (row, c) in codes.iter().enumerate() {
             for g in 0..GROUPS {
