@@ -324,6 +324,9 @@ fn rows_come_out_as_the_reference_dequantizes_them() {
                 false => reference::steps(dtype, raw).iter().flat_map(reference::Step::dequantize).collect(),
             };
             assert_eq!(bits(&out), bits(&expected), "{dtype} row {row}");
+            let mut by_the_file_format = vec![0.0; k];
+            minfer_gguf::dequantize(dtype, raw, &mut by_the_file_format).unwrap();
+            assert_eq!(bits(&out), bits(&by_the_file_format), "{dtype} row {row}");
         }
     }
 }
