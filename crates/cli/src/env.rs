@@ -56,14 +56,12 @@ pub(crate) struct Env {
     pub(crate) backends: Option<String>,
     /// Number of threads, at least 1.
     pub(crate) n_threads: Option<usize>,
+    /// Name of an instruction set that this machine has.
+    pub(crate) isa: Option<String>,
     /// Whether the structural fusion of query, key and value is off.
     pub(crate) no_fuse_qkv: bool,
     /// Whether the structural fusion of the feed-forward network is off.
     pub(crate) no_fuse_ffn: bool,
-    /// Whether the metal engine is left out.
-    pub(crate) disable_metal: bool,
-    /// Whether the cuda engine is left out.
-    pub(crate) disable_cuda: bool,
     /// Whether splits and ops are written out.
     pub(crate) graph_trace: bool,
     /// Whether times are written out.
@@ -87,17 +85,15 @@ impl Env {
         let set = |name| lookup(name).filter(|value| !value.is_empty());
         let text = |name| set(name).map(|value| unicode(name, value)).transpose();
         let switch = |name| text(name)?.map_or(Ok(false), |value| parse_switch(name, &value));
-        // The level itself is chosen where the kernels are; a wrong name should stop a command that runs none, too.
-        if let Some(value) = text(ISA)? {
-            Isa::from_name(&value).map_err(|_| fault(ISA, value, isa_names()))?;
-        }
+        // An engine that is not in the build is out of play whatever its switch says.
+        switch(DISABLE_MPS)?;
+        switch(DISABLE_CUDA)?;
         Ok(Self {
             backends: text(BACKENDS)?,
             n_threads: text(THREADS)?.map(|value| parse_threads(THREADS, &value)).transpose()?,
+            isa: text(ISA)?.map(checked_isa).transpose()?,
             no_fuse_qkv: switch(NO_FUSE_QKV)?,
             no_fuse_ffn: switch(NO_FUSE_FFN)?,
-            disable_metal: switch(DISABLE_MPS)?,
-            disable_cuda: switch(DISABLE_CUDA)?,
             graph_trace: switch(GRAPH_TRACE)?,
             op_profile: switch(OP_PROFILE)?,
             trace: set(TRACE).map(PathBuf::from),
@@ -121,9 +117,13 @@ fn parse_switch(name: &'static str, value: &str) -> Result<bool, EnvError> {
     }
 }
 
-fn isa_names() -> String {
+/// A wrong name should stop a command that runs no kernel, too.
+fn checked_isa(value: String) -> Result<String, EnvError> {
+    if Isa::from_name(&value).is_ok() {
+        return Ok(value);
+    }
     let names: Vec<_> = Isa::available().iter().map(|isa| isa.name()).collect();
-    format!("one that this machine can run: {}", names.join(", "))
+    Err(fault(ISA, value, format!("one that this machine can run: {}", names.join(", "))))
 }
 
 fn unicode(name: &'static str, value: OsString) -> Result<String, EnvError> {
@@ -156,11 +156,10 @@ mod tests {
         assert_eq!(read(TRACE, "f").unwrap().trace, Some("f".into()));
         assert!(read(NO_FUSE_QKV, "1").unwrap().no_fuse_qkv);
         assert!(read(NO_FUSE_FFN, "True").unwrap().no_fuse_ffn);
-        assert!(read(DISABLE_MPS, "on").unwrap().disable_metal);
-        assert!(read(DISABLE_CUDA, "yes").unwrap().disable_cuda);
+        assert!(read(DISABLE_MPS, "on").is_ok() && read(DISABLE_CUDA, "yes").is_ok());
         assert!(read(GRAPH_TRACE, "1").unwrap().graph_trace);
         assert!(!read(OP_PROFILE, "0").unwrap().op_profile);
-        assert!(read(ISA, "Scalar").is_ok());
+        assert_eq!(read(ISA, "Scalar").unwrap().isa.as_deref(), Some("Scalar"));
     }
 
     #[test]

@@ -27,6 +27,31 @@ pub(crate) enum CliError {
         /// What it is.
         what: &'static str,
     },
+    /// Keys and values in the cache would have different types.
+    #[error("the types of --cache-type-k and --cache-type-v differ, and they have to be the same")]
+    MixedCache,
+    /// A text and token ids.
+    #[error("a text and --tokens cannot be used together")]
+    TextAndTokens,
+    /// The user stopped it.
+    #[error("stopped")]
+    Interrupted,
+    /// Something could not be set up on this machine.
+    #[error("cannot {action}: {reason}")]
+    Setup {
+        /// What was being done.
+        action: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// A file could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    WriteFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// A file that was named on the command line could not be read.
     #[error("cannot read {}: {source}", path.display())]
     ReadFile {
@@ -86,7 +111,9 @@ impl CliError {
         match self {
             Self::NoModel | Self::ExtraArgument { .. } | Self::Missing { .. } => Fault::Usage,
             Self::ReadFile { .. } => Fault::Model,
-            Self::ReadStdin(_) => Fault::Machine,
+            Self::MixedCache | Self::TextAndTokens => Fault::Usage,
+            Self::Interrupted => Fault::Interrupted,
+            Self::ReadStdin(_) | Self::Setup { .. } | Self::WriteFile { .. } => Fault::Machine,
             Self::TooLong { .. } | Self::NotUtf8 { .. } | Self::TokenId { .. } => Fault::Request,
             Self::Json { .. } | Self::Shape { .. } => Fault::Request,
         }
@@ -95,5 +122,9 @@ impl CliError {
     pub(crate) fn read_file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::ReadFile { path, source }
+    }
+    pub(crate) fn write_file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::WriteFile { path, source }
     }
 }

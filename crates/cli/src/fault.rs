@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::io;
 
+use minfer_engine::EngineError;
 use minfer_gguf::{FaultClass, GgufError, MetadataError};
 use minfer_hub::HubError;
 use minfer_text::chat::TemplateError;
@@ -62,8 +63,9 @@ impl Fault {
 }
 
 fn classify(error: &(dyn Error + 'static)) -> Option<Fault> {
-    let known: [Option<Fault>; 8] = [
+    let known: [Option<Fault>; 9] = [
         says(error, CliError::fault),
+        says(error, of_engine),
         says(error, |_: &EnvError| Fault::Usage),
         says(error, of_hub),
         says(error, of_gguf),
@@ -77,6 +79,23 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Fault> {
 
 fn says<E: Error + 'static>(error: &(dyn Error + 'static), fault: impl FnOnce(&E) -> Fault) -> Option<Fault> {
     error.downcast_ref().map(fault)
+}
+
+fn of_engine(error: &EngineError) -> Fault {
+    match error {
+        EngineError::Open(inner) => of_gguf(inner),
+        EngineError::Tokenizer(inner) => of_tokenizer(inner),
+        EngineError::Template(inner) => of_template(inner),
+        // What flags and variables say.
+        EngineError::Backends(_) | EngineError::Cpu(_) | EngineError::Setting { .. } => Fault::Usage,
+        EngineError::SamplerSetting(_) | EngineError::Stop(_) => Fault::Usage,
+        other => match other.fault() {
+            minfer_engine::Fault::BadModel | minfer_engine::Fault::Unsupported => Fault::Model,
+            minfer_engine::Fault::BadRequest => Fault::Request,
+            minfer_engine::Fault::OutOfMemory | minfer_engine::Fault::Device => Fault::Machine,
+            minfer_engine::Fault::Bug => Fault::Bug,
+        },
+    }
 }
 
 fn of_hub(error: &HubError) -> Fault {
@@ -142,6 +161,10 @@ mod tests {
         assert_eq!(Fault::of(&TokenizerError::UnknownId { id: 9, n_vocab: 3 }.into()), Fault::Request);
         assert_eq!(Fault::of(&HubError::NoCacheFolder.into()), Fault::Machine);
         assert_eq!(Fault::of(&CliError::NoModel.into()), Fault::Usage);
+        let full = EngineError::ContextFull { n_tokens: 9, n_past: 0, n_ctx: 8 };
+        assert_eq!(Fault::of(&full.into()), Fault::Request);
+        let raised = TemplateError::Raised { message: "no".into() };
+        assert_eq!(Fault::of(&EngineError::from(raised).into()), Fault::Request);
     }
 
     #[test]

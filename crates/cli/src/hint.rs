@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use minfer_engine::EngineError;
 use minfer_gguf::{FaultClass, GgufError, MetadataError};
 use minfer_hub::HubError;
 use minfer_text::chat::TemplateError;
@@ -23,8 +24,9 @@ pub(crate) const REPORT: &str =
 const STATE_KEY: &str = "if you know the right value, state it with --override-kv KEY=TYPE:VALUE";
 
 fn on(error: &(dyn Error + 'static)) -> Option<&'static str> {
-    let known: [Option<&'static str>; 7] = [
+    let known: [Option<&'static str>; 8] = [
         error.downcast_ref().and_then(on_cli),
+        error.downcast_ref().and_then(on_engine),
         error.downcast_ref().map(|_: &EnvError| "unset it, or see the list at the end of `minfer --help`"),
         error.downcast_ref().and_then(on_hub),
         error.downcast_ref().and_then(on_gguf),
@@ -47,7 +49,23 @@ fn on_cli(error: &CliError) -> Option<&'static str> {
     }
 }
 
+/// Transparent errors do not show in the chain, so the ones inside are asked here.
+fn on_engine(error: &EngineError) -> Option<&'static str> {
+    match error {
+        EngineError::Open(inner) => on_gguf(inner),
+        EngineError::Tokenizer(inner) => on_tokenizer(inner),
+        EngineError::Template(inner) => on_template(inner),
+        EngineError::ContextFull { .. } => Some("shorten the prompt, or make the context larger with -c"),
+        EngineError::Memory(_) => Some("make the context smaller with -c, or take a smaller model"),
+        EngineError::EmptyPrompt => Some("give a prompt with -p"),
+        _ => None,
+    }
+}
+
 fn on_hub(error: &HubError) -> Option<&'static str> {
+    if matches!(error, HubError::Unknown { name, .. } if name.contains(char::is_whitespace)) {
+        return Some("the first argument is the model; `minfer run -p PROMPT` takes the default one");
+    }
     let lacks_a_name = matches!(error, HubError::NoSuchFile { near, .. } if near.is_empty());
     lacks_a_name.then_some("`minfer models` lists the models that can be named")
 }
@@ -75,7 +93,9 @@ fn on_tokenizer(error: &TokenizerError) -> Option<&'static str> {
 
 fn on_template(error: &TemplateError) -> Option<&'static str> {
     match error {
-        TemplateError::Missing | TemplateError::Metadata(_) => Some("give one with --template-file"),
+        TemplateError::Missing | TemplateError::Metadata(_) => {
+            Some("give one with --template-file; `minfer run --no-template` does without")
+        }
         TemplateError::Syntax { .. } | TemplateError::Unknown { .. } | TemplateError::Limit { .. } => {
             Some("give another template with --template-file")
         }

@@ -62,6 +62,23 @@ impl Source {
         })
     }
 
+    /// The text of a prompt: of a file or standard input without the line break at its end, which editors and `echo` put
+    /// there.
+    pub(crate) fn read_prompt(self) -> Result<String, CliError> {
+        let is_literal = matches!(self, Self::Argument(_));
+        let mut text = self.read()?;
+        if !is_literal && text.ends_with('\n') {
+            text.pop();
+            text.truncate(text.strip_suffix('\r').map_or(text.len(), str::len));
+        }
+        Ok(text)
+    }
+
+    /// Whether it is a person who would have to type it.
+    pub(crate) fn is_terminal(&self) -> bool {
+        *self == Self::Stdin && io::stdin().is_terminal()
+    }
+
     /// The JSON value that the text is.
     pub(crate) fn read_json(self) -> Result<serde_json::Value, CliError> {
         let origin = self.origin();

@@ -6,22 +6,27 @@
 
 mod args;
 mod commands;
+mod engine;
 mod env;
 mod error;
 mod escape;
 mod fault;
 mod hint;
 mod input;
+mod interrupt;
+mod json;
 mod open;
 mod output;
 mod override_kv;
+mod printer;
 mod progress;
+mod prompt;
 mod report;
 mod shell;
 mod table;
 mod units;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 use crate::args::Cli;
@@ -30,21 +35,27 @@ use crate::shell::Shell;
 
 fn main() -> ExitCode {
     report::shorten_panics();
+    ExitCode::from(catch_unwind(exit_code).unwrap_or(Fault::Bug.exit_code()))
+}
+
+fn exit_code() -> u8 {
     let cli = match args::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(answer) => return report::parser_answer(&answer),
     };
     let verbose = cli.verbose;
-    let code = match catch_unwind(AssertUnwindSafe(|| run(cli))) {
-        Ok(Ok(())) => 0,
-        Ok(Err(error)) if output::is_closed_pipe(&error) => output::CLOSED_PIPE_EXIT_CODE,
-        Ok(Err(error)) => {
-            report::error(&error, verbose);
-            Fault::of(&error).exit_code()
+    match run(cli) {
+        Ok(()) => 0,
+        Err(error) if output::is_closed_pipe(&error) => output::CLOSED_PIPE_EXIT_CODE,
+        Err(error) => {
+            let fault = Fault::of(&error);
+            // Whoever pressed Ctrl-C knows.
+            if fault != Fault::Interrupted {
+                report::error(&error, verbose);
+            }
+            fault.exit_code()
         }
-        Err(_) => Fault::Bug.exit_code(),
-    };
-    ExitCode::from(code)
+    }
 }
 
 fn run(cli: Cli) -> anyhow::Result<()> {

@@ -15,64 +15,86 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a log may stay silent.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Shows how a model is fetched.
-pub(crate) struct FetchProgress {
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Things of this name, in the plural.
+    Things(&'static str),
+}
+
+/// How far one piece of work is.
+pub(crate) struct Meter {
+    what: &'static str,
+    unit: Unit,
     started: Instant,
     pace: Pace,
     is_terminal: bool,
     bar: Option<ProgressBar>,
 }
 
-impl FetchProgress {
-    /// Nothing is shown until there is something to show.
-    pub(crate) fn new() -> Self {
+impl Meter {
+    /// A meter of work that begins now; nothing is shown until there is something to show.
+    pub(crate) fn new(what: &'static str, unit: Unit) -> Self {
         let is_terminal = io::stderr().is_terminal();
-        Self { started: Instant::now(), pace: Pace::default(), is_terminal, bar: None }
+        Self { what, unit, started: Instant::now(), pace: Pace::default(), is_terminal, bar: None }
     }
 
-    /// Shows what has happened.
-    pub(crate) fn event(&mut self, event: Progress) {
-        match event {
-            Progress::Bytes { done, total } => self.bytes(done, total),
-            Progress::Verifying { .. } => {}
-            Progress::Fetched { path } => {
-                self.clear();
-                report::note(format_args!("fetched {}", path.display()));
-            }
-            event => self.say(&in_words(&event)),
-        }
-    }
-
-    fn bytes(&mut self, done: u64, total: Option<u64>) {
+    /// Shows that `done` of `total` is done.
+    pub(crate) fn update(&mut self, done: u64, total: Option<u64>) {
         let elapsed = self.started.elapsed();
         if elapsed < PATIENCE {
             return;
         }
         if self.is_terminal {
-            let bar = self.bar.get_or_insert_with(|| new_bar(total));
-            bar.set_position(done);
+            self.bar.get_or_insert_with(|| new_bar(self.what, self.unit, total)).set_position(done);
         } else if self.pace.is_due(elapsed, done, total) {
-            self.say(&so_far(done, total));
+            self.say(&format!("{}: {}", self.what, so_far(self.unit, done, total)));
         }
     }
 
-    fn say(&self, line: &str) {
+    /// Shows a line, above the bar if there is one.
+    pub(crate) fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| report::note(line)),
             None => report::note(line),
         }
     }
 
-    fn clear(&mut self) {
+    /// Takes the bar away.
+    pub(crate) fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
     }
 }
 
-impl Drop for FetchProgress {
+impl Drop for Meter {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// Shows how a model is fetched.
+pub(crate) struct FetchProgress(Meter);
+
+impl FetchProgress {
+    pub(crate) fn new() -> Self {
+        Self(Meter::new("fetching", Unit::Bytes))
+    }
+
+    /// Shows what has happened.
+    pub(crate) fn event(&mut self, event: Progress) {
+        match event {
+            Progress::Bytes { done, total } => self.0.update(done, total),
+            Progress::Verifying { .. } => {}
+            Progress::Fetched { path } => {
+                self.0.clear();
+                self.0.say(&format!("fetched {}", path.display()));
+            }
+            event => self.0.say(&in_words(&event)),
+        }
     }
 }
 
@@ -93,12 +115,17 @@ fn in_words(event: &Progress) -> String {
     }
 }
 
-fn so_far(done: u64, total: Option<u64>) -> String {
+fn so_far(unit: Unit, done: u64, total: Option<u64>) -> String {
+    let figure = |n| match unit {
+        Unit::Bytes => units::bytes(n),
+        Unit::Things(_) => n.to_string(),
+    };
+    let things = if let Unit::Things(name) = unit { format!(" {name}") } else { String::new() };
     match total {
         Some(total) => {
-            format!("{} of {} ({} %)", units::bytes(done), units::bytes(total), percent(done, total))
+            format!("{} of {}{things} ({} %)", figure(done), figure(total), percent(done, total))
         }
-        None => units::bytes(done),
+        None => figure(done) + &things,
     }
 }
 
@@ -106,12 +133,18 @@ fn percent(done: u64, total: u64) -> u64 {
     (u128::from(done) * 100 / u128::from(total.max(1))) as u64
 }
 
-fn new_bar(total: Option<u64>) -> ProgressBar {
-    let bar = ProgressBar::new(total.unwrap_or(0));
-    let template = match total {
-        Some(_) => "{bar:30} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left",
-        None => "{spinner} {decimal_bytes}, {decimal_bytes_per_sec}",
+fn new_bar(what: &'static str, unit: Unit, total: Option<u64>) -> ProgressBar {
+    let template = match (unit, total) {
+        (Unit::Bytes, Some(_)) => {
+            "{msg} {bar:30} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left"
+        }
+        (Unit::Bytes, None) => "{msg} {spinner} {decimal_bytes}, {decimal_bytes_per_sec}",
+        (Unit::Things(_), _) => "{msg} {bar:30} {pos} of {len} {prefix}, {eta} left",
     };
+    let bar = ProgressBar::new(total.unwrap_or(0)).with_message(what);
+    if let Unit::Things(name) = unit {
+        bar.set_prefix(name);
+    }
     // A template that cannot be parsed would only cost the looks.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
@@ -159,8 +192,9 @@ mod tests {
 
     #[test]
     fn figures_in_words() {
-        assert_eq!(so_far(50_000_000, Some(100_000_000)), "50.0 MB of 100.0 MB (50 %)");
-        assert_eq!(so_far(1000, None), "1.0 kB");
+        assert_eq!(so_far(Unit::Bytes, 50_000_000, Some(100_000_000)), "50.0 MB of 100.0 MB (50 %)");
+        assert_eq!(so_far(Unit::Bytes, 1000, None), "1.0 kB");
+        assert_eq!(so_far(Unit::Things("tokens"), 5, Some(20)), "5 of 20 tokens (25 %)");
         assert_eq!(percent(u64::MAX, u64::MAX), 100);
         assert_eq!(percent(1, 0), 100);
     }

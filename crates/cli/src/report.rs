@@ -5,10 +5,10 @@
 use std::fmt::Display;
 use std::io::Write;
 use std::panic::{self, PanicHookInfo};
-use std::process::ExitCode;
 
 use owo_colors::{OwoColorize, Style};
 
+use crate::fault::Fault;
 use crate::{escape, hint};
 
 /// Longest message, in characters: text out of a model file may be of any length.
@@ -40,16 +40,21 @@ pub(crate) fn note(message: impl Display) {
     let _ = writeln!(anstream::stderr(), "{}", escape::one_line(&message.to_string()));
 }
 
+/// Several lines, as a report of the graph has them.
+pub(crate) fn lines(text: &str) {
+    text.lines().for_each(note);
+}
+
 fn line(label: &str, style: Style, message: impl Display) {
     let message = escape::elided(&message.to_string(), MAX_MESSAGE_CHARS);
     let _ = writeln!(anstream::stderr(), "{}{} {message}", label.style(style), ":".style(style));
 }
 
-/// Prints what the parser has to say, be it an error or the help that was asked for.
-pub(crate) fn parser_answer(answer: &clap::Error) -> ExitCode {
+/// Prints what the parser has to say, be it an error or the help that was asked for; gives the exit code.
+pub(crate) fn parser_answer(answer: &clap::Error) -> u8 {
     // A closed pipe under `minfer --help | head -1` is no error, and nothing else can be said on a closed stream.
     let _ = answer.print();
-    ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2))
+    u8::try_from(answer.exit_code()).unwrap_or(Fault::Usage.exit_code())
 }
 
 /// Makes a panic say one line and a hint; with `RUST_BACKTRACE` set, all that Rust has to say about it.

@@ -7,7 +7,6 @@ use crate::report;
 /// The surroundings of a command.
 pub(crate) struct Shell {
     /// What the environment variables say.
-    #[expect(dead_code, reason = "read by the commands that run a model")]
     pub(crate) env: Env,
     /// Standard output.
     pub(crate) out: Out,

@@ -3,23 +3,38 @@
 //! Parsing only records. What a value means (which model a name is, whether a prompt fits) is found out by the command.
 //! Flags are spelled as users of llama.cpp type them wherever both programs have the same thing.
 
+mod bench;
+mod context;
 mod detokenize;
+mod generate;
 mod help;
 mod info;
+mod logits;
 mod model;
 mod models;
+mod prompt;
 mod render;
+mod run;
+mod sampling;
+mod shorts;
 mod tokenize;
 
 use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+pub(crate) use bench::{BenchArgs, Format};
+pub(crate) use context::{ComputeArgs, ContextArgs};
 pub(crate) use detokenize::DetokenizeArgs;
+pub(crate) use generate::GenerateArgs;
 pub(crate) use info::InfoArgs;
+pub(crate) use logits::LogitsArgs;
 pub(crate) use model::{ModelArgs, OpenArgs};
 pub(crate) use models::ModelsArgs;
+pub(crate) use prompt::{PromptArgs, TokensArgs};
 pub(crate) use render::RenderArgs;
+pub(crate) use run::RunArgs;
+pub(crate) use sampling::SamplingArgs;
 pub(crate) use tokenize::TokenizeArgs;
 
 /// Widest help, in columns.
@@ -33,7 +48,8 @@ const MAX_HELP_COLUMNS: usize = 100;
     after_long_help = help::epilogue(),
     max_term_width = MAX_HELP_COLUMNS,
     arg_required_else_help = true,
-    disable_help_subcommand = false
+    // As in llama.cpp, the last one counts: an alias may set a flag and its user another value.
+    args_override_self = true
 )]
 pub(crate) struct Cli {
     /// Say more: on an error, all its causes
@@ -46,10 +62,14 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(RunArgs),
+    Bench(BenchArgs),
     Info(InfoArgs),
     Tokenize(TokenizeArgs),
     Detokenize(DetokenizeArgs),
     Render(RenderArgs),
+    Logits(LogitsArgs),
+    Generate(GenerateArgs),
     Models(ModelsArgs),
     /// Write a completion script for a shell to standard output
     #[command(hide = true)]
@@ -64,7 +84,7 @@ pub(crate) enum Command {
 
 /// Reads the command line; the error may also be the help or the version that was asked for.
 pub(crate) fn parse(argv: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(argv)
+    Cli::try_parse_from(shorts::spell_out(argv, &definition()))
 }
 
 /// The definition of all commands and flags, for what is generated from it.

@@ -1,11 +1,15 @@
 //! What the commands do, one file each.
 
+mod bench;
 mod completions;
 mod detokenize;
+mod generate;
 mod info;
+mod logits;
 mod models;
 mod reference;
 mod render;
+mod run;
 mod tokenize;
 
 use crate::args::Command;
@@ -14,10 +18,14 @@ use crate::shell::Shell;
 /// Does what was asked.
 pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
     match command {
+        Command::Run(args) => run::run(args, shell),
+        Command::Bench(args) => bench::run(&args, shell),
         Command::Info(args) => info::run(&args, shell),
         Command::Tokenize(args) => tokenize::run(args, shell),
         Command::Detokenize(args) => detokenize::run(args, shell),
         Command::Render(args) => render::run(args, shell),
+        Command::Logits(args) => logits::run(&args, shell),
+        Command::Generate(args) => generate::run(&args, shell),
         Command::Models(args) => models::run(&args, shell),
         Command::Completions { shell: kind } => completions::run(kind, shell),
         Command::Reference => reference::run(shell),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use minfer_text::tokenizer::{Dropped, EncodeOptions, Tokenizer};
+use minfer_text::tokenizer::{EncodeOptions, Tokenizer};
 use serde::Serialize;
 
 use crate::args::TokenizeArgs;
@@ -10,26 +10,21 @@ use crate::escape;
 use crate::input::Source;
 use crate::open;
 use crate::output::Out;
+use crate::prompt;
 use crate::shell::Shell;
-
-/// Most bytes without a token that are named one by one.
-const MAX_NAMED: usize = 8;
 
 pub(super) fn run(args: TokenizeArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let (model, text) = args.model.require(args.text.as_deref())?;
     let tokenizer = Tokenizer::from_metadata(open::open(&model, &args.model.open)?.metadata())?;
     let text = Source::of(text, args.prompt, args.file)?.read()?;
     let options = EncodeOptions { add_special: !args.no_special, parse_special: !args.no_parse_special };
-    let encoding = tokenizer.encode(&text, options)?;
-    if !encoding.dropped.is_empty() {
-        shell.warn(&about_dropped(&encoding.dropped));
-    }
+    let ids = prompt::encode(&tokenizer, &text, options, shell)?;
     if args.ids {
-        write_ids(&encoding.ids, &mut shell.out)?;
+        write_ids(&ids, &mut shell.out)?;
     } else if args.json {
-        shell.out.json(&tokens(&tokenizer, &encoding.ids).collect::<Vec<_>>())?;
+        shell.out.json(&tokens(&tokenizer, &ids).collect::<Vec<_>>())?;
     } else {
-        write_lines(&tokenizer, &encoding.ids, &mut shell.out)?;
+        write_lines(&tokenizer, &ids, &mut shell.out)?;
     }
     Ok(())
 }
@@ -70,13 +65,4 @@ fn tokens<'a>(tokenizer: &'a Tokenizer, ids: &[u32]) -> impl Iterator<Item = Tok
 /// Ids that the tokenizer gave out are in its vocabulary.
 fn bytes_of(tokenizer: &Tokenizer, id: u32) -> &[u8] {
     tokenizer.token_bytes(id).unwrap_or_default()
-}
-
-fn about_dropped(dropped: &[Dropped]) -> String {
-    let named = dropped.iter().take(MAX_NAMED).map(|it| format!("{:02x} at {}", it.byte, it.offset));
-    let named = named.collect::<Vec<_>>().join(", ");
-    let more = if dropped.len() > MAX_NAMED { ", ..." } else { "" };
-    let n = dropped.len();
-    let (bytes, have, are) = if n == 1 { ("byte", "has", "is") } else { ("bytes", "have", "are") };
-    format!("{n} {bytes} of the text {have} no token in this model and {are} left out: {named}{more}")
 }

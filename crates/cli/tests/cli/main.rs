@@ -5,9 +5,12 @@
 mod hostile;
 mod info;
 mod listing;
+mod numbers;
 mod pipes;
 mod reference;
 mod render;
+mod run;
 mod support;
+mod terminal;
 mod tokenize;
 mod wrong_input;

@@ -19,6 +19,8 @@ fn a_reader_that_went_away_is_no_error() {
     for args in [
         &LONG[..],
         &["tokenize", TINY, "hello"],
+        &["run", TINY, "-p", "a", "--ignore-eos", "-n", "100"],
+        &["generate", TINY, "-p", "a", "--json", "-n", "2"],
         &["models"],
         &["completions", "bash"],
         &["--help"],

@@ -1,9 +1,9 @@
 //! One metadata value, for people and as JSON.
 
 use minfer_gguf::{Array, Value};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
-use crate::escape;
+use crate::{escape, json};
 
 /// How many elements of a long array are shown.
 const MAX_ELEMS: usize = 8;
@@ -65,7 +65,7 @@ impl Shown<'_> {
             return items.into();
         }
         let of = format!("{:?}", array.element_type()).to_lowercase();
-        json!({ "array_of": of, "count": array.len(), "first": items })
+        serde_json::json!({ "array_of": of, "count": array.len(), "first": items })
     }
 }
 
@@ -85,8 +85,8 @@ fn scalar_json(value: &Value) -> Option<Json> {
         Value::I32(x) => (*x).into(),
         Value::U64(x) => (*x).into(),
         Value::I64(x) => (*x).into(),
-        Value::F32(x) => f32_json(*x),
-        Value::F64(x) => f64_json(*x),
+        Value::F32(x) => json::f32(*x),
+        Value::F64(x) => json::f64(*x),
         Value::Bool(x) => (*x).into(),
         Value::String(x) => x.as_str().into(),
         Value::Array(_) => return None,
@@ -107,27 +107,18 @@ fn elements(array: &Array, n: usize) -> Vec<Json> {
         Array::I32(v) => each(v, n, Json::from),
         Array::U64(v) => each(v, n, Json::from),
         Array::I64(v) => each(v, n, Json::from),
-        Array::F32(v) => each(v, n, f32_json),
-        Array::F64(v) => each(v, n, f64_json),
+        Array::F32(v) => each(v, n, json::f32),
+        Array::F64(v) => each(v, n, json::f64),
         Array::Bool(v) => each(v, n, Json::from),
         Array::String(v) => v[..n].iter().map(|text| text.as_str().into()).collect(),
         Array::Array(_) => Vec::new(),
     }
 }
 
-/// The shortest decimal that gives back the same `f32`: `1e-6`, not `9.999999974752427e-7`.
-fn f32_json(x: f32) -> Json {
-    let shortest = x.to_string().parse().unwrap_or(f64::from(x));
-    f64_json(shortest)
-}
-
-/// JSON has no word for what is not finite: `"NaN"`, `"inf"`.
-fn f64_json(x: f64) -> Json {
-    if x.is_finite() { x.into() } else { x.to_string().into() }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn shown(value: &Value) -> (String, Json) {
