@@ -105,7 +105,7 @@ pub enum Op {
     GetRows,
     /// `a: [d, n]`, `b: [d, n]`, or `a` and a weight `[d]` added to every column → `[d, n]`.
     Add,
-    /// `a: [d, n]`, `b: [d, n]`, or `a` and a weight `[d]` → `[d, n]`, elementwise product.
+    /// `a: [d, n]`, `b: [d, n]` → `[d, n]`, elementwise product.
     Mul,
     /// `x` times a constant.
     Scale {

@@ -69,7 +69,7 @@ pub fn infer(
     match op {
         Op::Input => check.arity("0", src.is_empty(), 0).map(|()| wanted),
         Op::GetRows => check.get_rows().map(f32_of),
-        Op::Add | Op::Mul => check.elementwise().map(f32_of),
+        Op::Add => check.add().map(f32_of),
         Op::Scale { .. } | Op::Silu | Op::Softmax => check.unary().map(f32_of),
         Op::RmsNorm { .. } => check.norm(None).map(f32_of),
         Op::QkNorm { head_dim, .. } => check.norm(Some(*head_dim)).map(f32_of),
@@ -82,7 +82,7 @@ pub fn infer(
         Op::View { offset } => check.view(*offset, wanted),
         Op::Reshape => check.reshape(wanted),
         Op::Permute { axes } => check.permute(*axes).map(f32_of),
-        Op::SwiGlu => check.swiglu().map(f32_of),
+        Op::Mul | Op::SwiGlu => check.pair().map(f32_of),
         Op::FusedQkv(dims) => check.fused_qkv(dims, None).map(f32_of),
         Op::FusedQkvNorm { dims, head_dim, .. } => check.fused_qkv(dims, Some(*head_dim)).map(f32_of),
         Op::QkvBiasRopeStore { dims, bias, rope, .. } => {
@@ -139,7 +139,7 @@ impl Check<'_> {
         Ok([d, self.dtype(1, DType::I32)?[0], 1, 1])
     }
 
-    fn elementwise(&self) -> Result<Shape, ShapeError> {
+    fn add(&self) -> Result<Shape, ShapeError> {
         let shape = if self.src.is_empty() { [0; 4] } else { self.dtype(0, DType::F32)? };
         if self.src.len() == 1 {
             self.n_weights(1)?;
@@ -147,8 +147,7 @@ impl Check<'_> {
             return Ok(shape);
         }
         self.arity("1 or 2", self.src.len() == 2, 0)?;
-        self.source_shape(1, DType::F32, shape)?;
-        Ok(shape)
+        self.pair()
     }
 
     fn unary(&self) -> Result<Shape, ShapeError> {
@@ -252,7 +251,7 @@ impl Check<'_> {
         Ok(axes.map(|a| shape[a]))
     }
 
-    fn swiglu(&self) -> Result<Shape, ShapeError> {
+    fn pair(&self) -> Result<Shape, ShapeError> {
         self.arity("2", self.src.len() == 2, 0)?;
         let shape = self.dtype(0, DType::F32)?;
         self.source_shape(1, DType::F32, shape)?;

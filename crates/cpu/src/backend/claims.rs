@@ -12,14 +12,18 @@ pub(super) fn op(op: &Op, dtype: TensorType) -> Support {
         // Asked about with the types of the norms, too, which are types of matrices as well.
         Op::FusedQkvNorm { .. } => matrix(dtype),
         Op::GetRows => matrix(dtype),
-        Op::RmsNorm { .. } | Op::QkNorm { .. } | Op::Add | Op::Mul | Op::Rope(_) => vector(dtype),
+        Op::RmsNorm { .. } | Op::QkNorm { .. } | Op::Add | Op::Rope(_) => vector(dtype),
         Op::Attn(_) | Op::KvcacheStore { .. } | Op::KvcacheLoad { .. } | Op::QkvBiasRopeStore { .. } => {
             cache(dtype)
         }
         Op::Input | Op::View { .. } | Op::Reshape => value(dtype),
-        Op::Scale { .. } | Op::Silu | Op::Softmax | Op::BatchMatMul | Op::Permute { .. } | Op::SwiGlu => {
-            yes_if(dtype == TensorType::F32, "activations are f32")
-        }
+        Op::Scale { .. }
+        | Op::Silu
+        | Op::Softmax
+        | Op::BatchMatMul
+        | Op::Permute { .. }
+        | Op::Mul
+        | Op::SwiGlu => yes_if(dtype == TensorType::F32, "activations are f32"),
     }
 }
 

@@ -4,8 +4,6 @@ mod claims;
 mod memory;
 mod prepare;
 mod steps;
-#[cfg(test)]
-mod tests;
 mod weights;
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -18,7 +18,7 @@ const PACK_PS: u64 = 300;
 pub(super) fn is_vector(op: &Op, index: usize) -> bool {
     match op {
         Op::FusedQkvNorm { .. } => index >= 3,
-        Op::Add | Op::Mul | Op::RmsNorm { .. } | Op::QkNorm { .. } | Op::Rope(_) => true,
+        Op::Add | Op::RmsNorm { .. } | Op::QkNorm { .. } | Op::Rope(_) => true,
         Op::QkvBiasRopeStore { .. } => true,
         _ => false,
     }

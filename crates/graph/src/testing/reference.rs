@@ -15,6 +15,7 @@ use crate::driver::{
 };
 use crate::graph::{Node, NodeId};
 use crate::op::{AttnSpec, KvPart, Op, OpKind, QkvDims, RopeScaling, RopeSpec, RopeStyle};
+use crate::params::KvType;
 
 /// Host memory behind a lock.
 pub(super) struct HostBuffer(Mutex<Vec<u8>>);
@@ -84,8 +85,10 @@ impl BackendDriver for ReferenceDriver {
     }
 
     fn supports_op(&self, op: &Op, dtype: TensorType) -> Support {
+        let moves = matches!(op, Op::Input | Op::View { .. } | Op::Reshape);
         match dtype {
-            TensorType::F32 | TensorType::I32 => self.claims(op.kind()),
+            TensorType::F32 => self.claims(op.kind()),
+            TensorType::I32 if moves => self.claims(op.kind()),
             _ => Support::No("only F32 weights and cache"),
         }
     }
@@ -158,6 +161,9 @@ impl Step {
             if n.op.is_kv_handle() { Ok(None) } else { job.memory.value(id).map(Some) }
         };
         let kv = match node.op.kv_layer() {
+            Some(layer) if job.kv[layer].kv_type != KvType::F32 => {
+                return Err(KernelFault::Bug(format!("the cache of layer {layer} is not F32")));
+            }
             Some(layer) => {
                 let regions = [job.memory.kv(layer, KvPart::K)?, job.memory.kv(layer, KvPart::V)?];
                 Some((job.kv[layer], regions))

@@ -8,7 +8,7 @@ use crate::driver::{WeightData, WeightSource};
 use crate::op::WeightRef;
 
 /// Named F32 weights.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct MapWeights {
     weights: HashMap<String, (TensorType, [usize; 4], Vec<u8>)>,
     version: u64,
