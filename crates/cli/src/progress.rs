@@ -13,7 +13,7 @@ use crate::{report, units};
 /// How long a person waits without wondering.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a log may stay silent.
-const LINE_EVERY: Duration = Duration::from_secs(10);
+const MAX_SILENCE: Duration = Duration::from_secs(10);
 
 /// What is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,7 +152,8 @@ fn new_bar(what: &'static str, unit: Unit, total: Option<u64>) -> ProgressBar {
     bar
 }
 
-/// When the next line is due where there is no terminal: every tenth of the work, and whenever it was quiet for long.
+/// When the next line is due where there is no terminal: every tenth of the work, but not one upon the other, and whenever
+/// it was quiet for long.
 #[derive(Debug, Default)]
 struct Pace {
     last_tenth: u64,
@@ -162,7 +163,8 @@ struct Pace {
 impl Pace {
     fn is_due(&mut self, elapsed: Duration, done: u64, total: Option<u64>) -> bool {
         let tenth = total.map_or(0, |total| percent(done, total) / 10);
-        let due = tenth > self.last_tenth || elapsed.saturating_sub(self.last_line) >= LINE_EVERY;
+        let silence = elapsed.saturating_sub(self.last_line);
+        let due = tenth > self.last_tenth && silence >= PATIENCE || silence >= MAX_SILENCE;
         if due {
             (self.last_tenth, self.last_line) = (tenth, elapsed);
         }
@@ -178,7 +180,7 @@ mod tests {
     fn a_line_is_due_each_tenth_and_after_silence() {
         let mut pace = Pace::default();
         let mut due = |seconds, done| pace.is_due(Duration::from_secs(seconds), done, Some(100));
-        let steps = [(1, 5), (2, 10), (2, 19), (3, 35), (4, 39), (12, 39), (13, 39), (14, 100), (15, 100)];
+        let steps = [(1, 5), (2, 10), (2, 29), (3, 35), (4, 39), (12, 39), (13, 39), (14, 100), (15, 100)];
         let seen: Vec<_> = steps.into_iter().filter(|&(at, done)| due(at, done)).collect();
         assert_eq!(seen, [(2, 10), (3, 35), (13, 39), (14, 100)]);
     }

@@ -14,6 +14,7 @@ fn json_tells_everything() {
         ("/alignment", json!(32)),
         ("/architecture", json!("qwen2")),
         ("/name", json!("tiny")),
+        ("/problem", json!(null)),
         ("/parameters", json!(17824)),
         ("/tensor_bytes", json!(19408)),
         ("/types/0", json!({"type": "Q8_0", "tensors": 8, "parameters": 17664, "bytes": 18768})),
@@ -73,6 +74,12 @@ fn what_cannot_be_used_is_told_with_the_reason() {
         ["--override-kv", "tokenizer.ggml.pre=str:xyz", "--override-kv", "tokenizer.chat_template=str:{{"];
     let facts = json(&minfer(["info", TINY, "--json"].iter().chain(&stated)).assert().success());
     let problem = |pointer| facts.pointer(pointer).and_then(|it| it.as_str()).unwrap_or_default().to_owned();
+    let other = ["info", TINY, "--json", "--override-kv", "general.architecture=str:xyz"];
+    let other = json(&minfer(other).assert().success());
+    assert!(
+        other["problem"].as_str().is_some_and(|it| it.contains("unsupported architecture 'xyz'")),
+        "{other:#}"
+    );
     assert!(problem("/tokenizer/problem").contains("'xyz'"), "{facts:#}");
     assert!(problem("/chat_template/problem").contains("line 1"), "{facts:#}");
 }

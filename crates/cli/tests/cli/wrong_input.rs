@@ -119,6 +119,13 @@ fn the_model_file() {
 }
 
 #[test]
+fn a_prompt_in_place_of_the_model_is_explained() {
+    let assert = minfer(["run", "why is the sky blue?"]).assert().code(MODEL);
+    let message = stderr(&assert);
+    assert!(message.contains("\nhint: the first argument is the model"), "{message}");
+}
+
+#[test]
 fn the_metadata() {
     for (stated, args, part) in [
         ("tokenizer.ggml.pre=str:xyz", &["tokenize", TINY, "x"][..], "unknown pre-tokenizer 'xyz'"),

@@ -19,6 +19,8 @@ pub(super) struct Facts<'a> {
     pub(super) alignment: u64,
     pub(super) architecture: Option<&'a str>,
     pub(super) name: Option<&'a str>,
+    /// Why minfer cannot run it; the tokenizer and the chat template have reasons of their own.
+    pub(super) problem: Option<String>,
     /// Number of weights.
     pub(super) parameters: u64,
     /// Bytes of all tensors.
@@ -123,6 +125,7 @@ impl<'a> Facts<'a> {
             alignment: gguf.alignment(),
             architecture: string(metadata, "general.architecture"),
             name: string(metadata, "general.name"),
+            problem: minfer_models::describe(gguf).err().map(|error| error.to_string()),
             parameters,
             tensor_bytes,
             bits_per_weight: (parameters > 0).then(|| tensor_bytes as f64 * 8.0 / parameters as f64),

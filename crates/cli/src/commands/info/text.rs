@@ -27,7 +27,7 @@ fn summary(facts: &Facts<'_>, out: &mut impl Write) -> io::Result<()> {
     }
     line("format", format!("GGUF version {}, alignment {}", facts.gguf_version, facts.alignment))?;
     line("name", known(facts.name))?;
-    line("architecture", known(facts.architecture))?;
+    line("architecture", known(facts.architecture) + &problem(facts.problem.as_deref()))?;
     line("parameters", parameters(facts))?;
     line("tokenizer", tokenizer(&facts.tokenizer))?;
     for token in facts.tokenizer.usable.iter().flat_map(|it| &it.special) {
