@@ -159,6 +159,10 @@ impl<'a> Run<'a> {
         if prompt.len() > n_ctx {
             return Err(EngineError::ContextFull { n_tokens: prompt.len(), n_past: 0, n_ctx });
         }
+        let n_vocab = self.context.model().n_vocab();
+        if let Some(&id) = prompt.iter().find(|id| **id as usize >= n_vocab) {
+            return Err(EngineError::Token { id, n_vocab });
+        }
         let held = self.context.tokens(self.seq);
         let common = held.iter().zip(prompt).take_while(|(a, b)| a == b).count().min(prompt.len() - 1);
         self.context.truncate(self.seq, common);
