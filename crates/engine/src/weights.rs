@@ -33,4 +33,10 @@ impl WeightSource for FileWeights {
         }
         Some(WeightData { dtype: tensor.dtype, shape, bytes: self.file.data(tensor) })
     }
+
+    fn release(&self, name: &str) {
+        if let Some(tensor) = self.file.tensor(name) {
+            self.file.release(tensor);
+        }
+    }
 }

@@ -168,6 +168,15 @@ impl Gguf {
         &self.parts[tensor.part].storage.bytes()[tensor.offset..][..tensor.n_bytes]
     }
 
+    /// Says that the tensor's bytes will not be read soon: a mapped file gives its pages back to the system. Reading them
+    /// again is allowed and costs a read from the file.
+    ///
+    /// # Panics
+    /// As [`Self::data`].
+    pub fn release(&self, tensor: &TensorInfo) {
+        self.parts[tensor.part].storage.release(tensor.offset, self.data(tensor).len());
+    }
+
     /// The format version, 2 or 3; that of the first part.
     pub fn version(&self) -> u32 {
         self.parts[0].version

@@ -31,4 +31,18 @@ impl Mapping {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// Lets the pages of a range go; reading them again brings them back from the file.
+    pub(crate) fn release(&self, offset: usize, len: usize) {
+        #[cfg(unix)]
+        // SAFETY: the map is shared and read-only, so dropped pages come back with the file's own bytes: nothing that was
+        // or will be read through the map changes.
+        let released =
+            unsafe { self.0.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, len) };
+        // It is advice: a system that refuses keeps the pages, which only costs memory.
+        #[cfg(unix)]
+        drop(released);
+        #[cfg(not(unix))]
+        let _ = (offset, len);
+    }
 }

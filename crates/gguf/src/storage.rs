@@ -33,6 +33,13 @@ impl Storage {
         Storage::Memory(Memory::from_vec(bytes))
     }
 
+    /// Lets the memory of a range go, where a file can bring it back.
+    pub(crate) fn release(&self, offset: usize, len: usize) {
+        if let Storage::Mapped(mapping) = self {
+            mapping.release(offset, len);
+        }
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Storage::Mapped(mapping) => mapping.bytes(),

@@ -228,3 +228,17 @@ fn a_file_appears_whole_or_not_at_all() {
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
     assert!(error.to_string().contains("folder.gguf"));
 }
+
+#[test]
+fn a_released_tensor_reads_the_same_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("released.gguf");
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/qwen2-tied-q4_0.gguf");
+    std::fs::copy(model, &path).unwrap();
+    let file = Gguf::open(&path).unwrap();
+    for tensor in file.tensors() {
+        let before = file.data(tensor).to_vec();
+        file.release(tensor);
+        assert_eq!(file.data(tensor), before, "{}", tensor.name);
+    }
+}
