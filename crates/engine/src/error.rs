@@ -35,16 +35,16 @@ pub enum Fault {
 pub enum EngineError {
     /// The file could not be opened.
     #[error(transparent)]
-    Open(#[from] GgufError),
+    Open(Box<GgufError>),
     /// The file holds no model that can be run.
     #[error(transparent)]
-    Model(#[from] ModelError),
+    Model(Box<ModelError>),
     /// The file's tokenizer cannot be used.
     #[error(transparent)]
-    Tokenizer(#[from] TokenizerError),
+    Tokenizer(Box<TokenizerError>),
     /// The file's chat template cannot be used, or refused the conversation.
     #[error(transparent)]
-    Template(#[from] TemplateError),
+    Template(Box<TemplateError>),
     /// Tokenizer and embedding disagree.
     #[error("the tokenizer has {n_tokens} tokens, the embedding has {n_rows} rows; they must agree")]
     Vocabulary {
@@ -110,11 +110,30 @@ pub enum EngineError {
     Stop(#[from] StopError),
     /// A step failed.
     #[error(transparent)]
-    Step(#[from] StepError),
+    Step(Box<StepError>),
     /// A trace could not be written.
     #[error("the trace: {0}")]
     Trace(#[from] NpzError),
 }
+
+/// The larger errors are boxed, so that results stay small.
+macro_rules! boxed {
+    ($($variant:ident($error:ty)),*) => {
+        $(impl From<$error> for EngineError {
+            fn from(error: $error) -> Self {
+                EngineError::$variant(Box::new(error))
+            }
+        })*
+    };
+}
+
+boxed!(
+    Open(GgufError),
+    Model(ModelError),
+    Tokenizer(TokenizerError),
+    Template(TemplateError),
+    Step(StepError)
+);
 
 impl EngineError {
     /// Whose fault it is.
@@ -126,14 +145,9 @@ impl EngineError {
                 FaultClass::Access => Fault::Device,
             },
             EngineError::Model(e) => model_fault(e),
-            EngineError::Tokenizer(TokenizerError::TextTooLong { .. }) => Fault::BadRequest,
-            EngineError::Tokenizer(
-                TokenizerError::UnknownModel { .. } | TokenizerError::UnknownPre { .. },
-            ) => Fault::Unsupported,
-            EngineError::Template(TemplateError::Raised { .. }) => Fault::BadRequest,
-            EngineError::Tokenizer(_) | EngineError::Template(_) | EngineError::Vocabulary { .. } => {
-                Fault::BadModel
-            }
+            EngineError::Tokenizer(e) => tokenizer_fault(e),
+            EngineError::Template(e) if matches!(**e, TemplateError::Raised { .. }) => Fault::BadRequest,
+            EngineError::Template(_) | EngineError::Vocabulary { .. } => Fault::BadModel,
             EngineError::Backends(RequestError::NotUsable { .. }) => Fault::Device,
             EngineError::Backends(_)
             | EngineError::Setting { .. }
@@ -158,6 +172,14 @@ fn model_fault(e: &ModelError) -> Fault {
         ModelError::UnsupportedArchitecture { .. }
         | ModelError::UnsupportedFeature { .. }
         | ModelError::TensorType { .. } => Fault::Unsupported,
+        _ => Fault::BadModel,
+    }
+}
+
+fn tokenizer_fault(e: &TokenizerError) -> Fault {
+    match e {
+        TokenizerError::TextTooLong { .. } => Fault::BadRequest,
+        TokenizerError::UnknownModel { .. } | TokenizerError::UnknownPre { .. } => Fault::Unsupported,
         _ => Fault::BadModel,
     }
 }

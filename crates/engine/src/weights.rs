@@ -1,5 +1,6 @@
 //! A model file as the source of weights.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,9 +35,9 @@ impl WeightSource for FileWeights {
         Some(WeightData { dtype: tensor.dtype, shape, bytes: self.file.data(tensor) })
     }
 
-    fn release(&self, name: &str) {
+    fn release(&self, name: &str, bytes: Range<usize>) {
         if let Some(tensor) = self.file.tensor(name) {
-            self.file.release(tensor);
+            self.file.release(tensor, bytes);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::cursor::At;
@@ -168,13 +169,14 @@ impl Gguf {
         &self.parts[tensor.part].storage.bytes()[tensor.offset..][..tensor.n_bytes]
     }
 
-    /// Says that the tensor's bytes will not be read soon: a mapped file gives its pages back to the system. Reading them
-    /// again is allowed and costs a read from the file.
+    /// Says that some of the tensor's bytes will not be read soon: a mapped file gives their pages back to the system.
+    /// Reading them again is allowed and costs a read from the file.
     ///
     /// # Panics
-    /// As [`Self::data`].
-    pub fn release(&self, tensor: &TensorInfo) {
-        self.parts[tensor.part].storage.release(tensor.offset, self.data(tensor).len());
+    /// As [`Self::data`]; if the range ends outside the tensor.
+    pub fn release(&self, tensor: &TensorInfo, bytes: Range<usize>) {
+        let n_bytes = self.data(tensor)[bytes.clone()].len();
+        self.parts[tensor.part].storage.release(tensor.offset + bytes.start, n_bytes);
     }
 
     /// The format version, 2 or 3; that of the first part.

@@ -238,7 +238,8 @@ fn a_released_tensor_reads_the_same_again() {
     let file = Gguf::open(&path).unwrap();
     for tensor in file.tensors() {
         let before = file.data(tensor).to_vec();
-        file.release(tensor);
+        file.release(tensor, 0..before.len() / 2);
+        file.release(tensor, 0..before.len());
         assert_eq!(file.data(tensor), before, "{}", tensor.name);
     }
 }

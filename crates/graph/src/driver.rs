@@ -4,6 +4,7 @@
 //! [`KernelFault`], the step fails, and nothing is retried elsewhere.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 use minfer_gguf::TensorType;
@@ -133,9 +134,9 @@ pub trait WeightSource: Send + Sync {
     /// The weight called `name`.
     fn weight(&self, name: &str) -> Option<WeightData<'_>>;
 
-    /// Says that a backend holds its own copy, so the file's pages of this weight may go.
-    fn release(&self, name: &str) {
-        let _ = name;
+    /// Says that a backend holds its own copy of these bytes of a weight, so the file's pages may go.
+    fn release(&self, name: &str, bytes: Range<usize>) {
+        let _ = (name, bytes);
     }
 }
 

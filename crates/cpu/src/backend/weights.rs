@@ -14,6 +14,9 @@ use crate::pool::{Cost, piece_range};
 /// Time to pack one byte, in picoseconds: only decides into how many pieces the work is cut.
 const PACK_PS: u64 = 300;
 
+/// Raw bytes packed before their pages go.
+const STRETCH_BYTES: usize = 8 << 20;
+
 /// Whether the op reads this weight as a vector.
 pub(super) fn is_vector(op: &Op, index: usize) -> bool {
     match op {
@@ -48,7 +51,7 @@ impl WeightCache {
         source: &dyn WeightSource,
         pool: &Pool,
     ) -> Result<Arc<PackedMatrix>, KernelFault> {
-        let make = |data| pack(name, data, pool).map(|m| Weight::Matrix(Arc::new(m)));
+        let make = |data| pack(name, data, source, pool).map(|m| Weight::Matrix(Arc::new(m)));
         match self.find(name, source, make)? {
             Weight::Matrix(m) => Ok(m),
             Weight::Vector(_) => Err(fault(name, "is read both as a vector and as a matrix")),
@@ -88,7 +91,6 @@ impl WeightCache {
         }
         let data = source.weight(name).ok_or_else(|| fault(name, "is missing"))?;
         let made = make(data)?;
-        source.release(name);
         weights.insert(key, made.clone());
         Ok(made)
     }
@@ -98,7 +100,14 @@ fn fault(name: &str, reason: &str) -> KernelFault {
     KernelFault::Weight { name: name.into(), reason: reason.into() }
 }
 
-fn pack(name: &str, data: WeightData<'_>, pool: &Pool) -> Result<PackedMatrix, KernelFault> {
+/// Packs a matrix stretch by stretch, letting the file's pages go behind itself, so that a large one is never in memory
+/// twice.
+fn pack(
+    name: &str,
+    data: WeightData<'_>,
+    source: &dyn WeightSource,
+    pool: &Pool,
+) -> Result<PackedMatrix, KernelFault> {
     let [k, rows, ..] = data.shape;
     let refuse = |e: PackError| match e {
         PackError::OutOfMemory(e) => {
@@ -112,11 +121,18 @@ fn pack(name: &str, data: WeightData<'_>, pool: &Pool) -> Result<PackedMatrix, K
     // A wrong length is the one thing that packing can refuse: asking for no panel asks about it before the pool does.
     packer.pack_panels(data.bytes, 0..0).map_err(refuse)?;
     let n_panels = packer.n_panels();
-    let n_pieces = Cost::of(bytes, PACK_PS).n_pieces(n_panels, pool.n_threads());
-    pool.run(n_pieces, &|i| {
-        let packed = packer.pack_panels(data.bytes, piece_range(n_panels, n_pieces, i));
-        debug_assert!(packed.is_ok());
-    });
+    let raw_panel = packer.raw_range(0..n_panels.min(1)).len().max(1);
+    let stretch = (STRETCH_BYTES / raw_panel).max(1);
+    for first in (0..n_panels).step_by(stretch) {
+        let panels = first..n_panels.min(first + stretch);
+        let n_pieces = Cost::of(panels.len() * raw_panel, PACK_PS).n_pieces(panels.len(), pool.n_threads());
+        pool.run(n_pieces, &|i| {
+            let piece = piece_range(panels.len(), n_pieces, i);
+            let packed = packer.pack_panels(data.bytes, first + piece.start..first + piece.end);
+            debug_assert!(packed.is_ok());
+        });
+        source.release(name, packer.raw_range(panels));
+    }
     packer.finish().map_err(refuse)
 }
 
