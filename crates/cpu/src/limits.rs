@@ -1,9 +1,13 @@
 //! What the machine allows: the loops whose rates every matrix product is measured against.
 //!
-//! Callers time these loops, on the threads that they would run a product on and right beside it: both limits of a shared
-//! machine move by the minute.
+//! The loops are to be timed on the threads that run the product and right beside it: both limits of a shared machine
+//! move by the minute. [`Meter`] does that for those who have no timing of their own.
 
 #![cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "SIMD"))]
+
+mod machine;
+
+pub use machine::{Limits, LimitsError, Meter};
 
 use crate::isa::Isa;
 use std::hint::black_box;

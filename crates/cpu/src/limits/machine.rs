@@ -1,0 +1,179 @@
+//! The limits themselves: the loops of the parent module, timed on the threads of a pool.
+//!
+//! Each figure is the best of several passes. A limit is what the machine can do, and on a shared machine every pass is
+//! slowed by something.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{read, run_dots, run_fmas};
+use crate::buf::AlignedBuf;
+use crate::isa::Isa;
+use crate::pool::{Pool, PoolError};
+
+/// Passes over the buffer, and rounds of arithmetic.
+const N_PASSES: usize = 5;
+/// Bytes that are claimed at a time: many more pieces than threads, so that none waits long for the last one.
+const PIECE_BYTES: usize = 2 << 20;
+/// The buffer is at least this large, whatever the system says of its caches, and at most [`MAX_BYTES`].
+const MIN_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 2 << 30;
+/// How many times the last-level cache the buffer is.
+const CACHES: usize = 4;
+/// A round of arithmetic lasts about this long.
+const ROUND: Duration = Duration::from_millis(20);
+/// Iterations that are timed to find out how many make a round.
+const PROBE: usize = 20_000;
+
+/// What a set of threads can do on this machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Bytes per second that can be read from memory, by all threads together.
+    pub read_bytes: f64,
+    /// Operations per second of the integer dot instruction; two per product.
+    pub dot_ops: f64,
+    /// Operations per second of fused multiply-adds of f32; two per element.
+    pub fma_ops: f64,
+}
+
+/// The limits could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum LimitsError {
+    /// The threads could not be started.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// There is no memory for a buffer larger than the caches.
+    #[error("cannot measure the read bandwidth: no memory for a buffer of {bytes} bytes")]
+    Memory {
+        /// What was asked for.
+        bytes: usize,
+    },
+}
+
+/// The buffer and the threads that the measuring takes, to measure again and again.
+pub struct Meter {
+    isa: Isa,
+    pool: Pool,
+    buffer: AlignedBuf,
+}
+
+impl Meter {
+    /// A meter for `n_threads` of the level `isa`. Holds a buffer four times as large as the last-level cache, at least
+    /// 256 MiB.
+    pub fn new(isa: Isa, n_threads: usize) -> Result<Meter, LimitsError> {
+        let pool = Pool::new(n_threads)?;
+        let bytes = buffer_bytes(last_level_cache(CPU0_CACHES.as_ref()));
+        let mut buffer = AlignedBuf::zeroed(bytes).map_err(|_| LimitsError::Memory { bytes })?;
+        // Memory that was never written is one page of zeros, which stays in the cache.
+        buffer.as_mut_slice().fill(1);
+        Ok(Meter { isa, pool, buffer })
+    }
+
+    /// The limits at this moment; takes about half a second.
+    pub fn measure(&self) -> Limits {
+        Limits {
+            read_bytes: best(|| self.read_rate()),
+            dot_ops: self.ops_rate(run_dots),
+            fma_ops: self.ops_rate(run_fmas),
+        }
+    }
+
+    fn read_rate(&self) -> f64 {
+        let pieces: Vec<&[u8]> = self.buffer.as_slice().chunks(PIECE_BYTES).collect();
+        let start = Instant::now();
+        self.pool.run(pieces.len(), &|i| read(self.isa, pieces[i]));
+        self.buffer.as_slice().len() as f64 / seconds(start)
+    }
+
+    fn ops_rate(&self, run: fn(Isa, usize) -> u64) -> f64 {
+        let start = Instant::now();
+        run(self.isa, PROBE);
+        let n = (PROBE as f64 * ROUND.as_secs_f64() / seconds(start)) as usize;
+        let n_pieces = self.pool.n_threads();
+        best(|| {
+            let n_ops = AtomicU64::new(0);
+            let start = Instant::now();
+            self.pool.run(n_pieces, &|_| {
+                n_ops.fetch_add(run(self.isa, n.max(PROBE)), Ordering::Relaxed);
+            });
+            n_ops.into_inner() as f64 / seconds(start)
+        })
+    }
+}
+
+fn best(rate: impl Fn() -> f64) -> f64 {
+    (0..N_PASSES).map(|_| rate()).fold(0.0, f64::max)
+}
+
+/// At least a nanosecond, so that it can be divided by.
+fn seconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64().max(1e-9)
+}
+
+fn buffer_bytes(last_level_cache: usize) -> usize {
+    (CACHES * last_level_cache).clamp(MIN_BYTES, MAX_BYTES)
+}
+
+const CPU0_CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
+
+/// Bytes of the largest cache that the system describes in `folder`; 0 if it describes none.
+fn last_level_cache(folder: &Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let size = |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("size")).ok();
+    let sizes = entries.flatten().filter_map(size);
+    sizes.filter_map(|size| parse_size(size.trim())).max().unwrap_or(0)
+}
+
+/// `32768K`, `1M` or a plain number of bytes.
+fn parse_size(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches(['K', 'M']);
+    let unit = match &text[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        _ => return None,
+    };
+    digits.parse::<usize>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_cache_is_found() {
+        let folder = std::env::temp_dir().join(format!("minfer-caches-{}", std::process::id()));
+        for (name, size) in [("index0", "32K\n"), ("index2", "1M\n"), ("index3", "33000K\n"), ("index4", "?")]
+        {
+            std::fs::create_dir_all(folder.join(name)).unwrap();
+            std::fs::write(folder.join(name).join("size"), size).unwrap();
+        }
+        std::fs::write(folder.join("uevent"), "").unwrap();
+        assert_eq!(last_level_cache(&folder), 33_000 << 10);
+        assert_eq!(last_level_cache(&folder.join("missing")), 0);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn the_buffer_is_larger_than_the_caches_and_not_absurd() {
+        assert_eq!(buffer_bytes(0), MIN_BYTES);
+        assert_eq!(buffer_bytes(100 << 20), 400 << 20);
+        assert_eq!(buffer_bytes(1 << 40), MAX_BYTES);
+        assert_eq!(
+            ["12K", "2M", "7", "x", "1G", "MK"].map(parse_size),
+            [Some(12 << 10), Some(2 << 20), Some(7), None, None, None]
+        );
+    }
+
+    #[test]
+    fn every_level_has_limits_above_zero() {
+        for isa in Isa::available() {
+            let limits = Meter::new(isa, 2).unwrap().measure();
+            assert!(
+                limits.read_bytes > 0.0 && limits.dot_ops > 0.0 && limits.fma_ops > 0.0,
+                "{isa}: {limits:?}"
+            );
+        }
+    }
+}
