@@ -100,6 +100,39 @@ pub fn write_npy(path: &Path, dims: &[usize], elements: Elements<'_>) -> Result<
     Ok(file.commit()?)
 }
 
+/// One array of 32-bit floats that is written piece by piece, so it may be larger than memory. Without
+/// [`finish`](Self::finish) no file appears.
+pub struct NpyWriter {
+    file: AtomicFile,
+    dims: Vec<usize>,
+    n_written: usize,
+}
+
+impl NpyWriter {
+    /// Begins the array that will be `path`; `dims` as for [`write_npy`].
+    pub fn create(path: &Path, dims: &[usize]) -> Result<Self, NpzError> {
+        if dims.len() > MAX_DIMS {
+            return Err(NpzError::TooManyDims(dims.len()));
+        }
+        let mut file = AtomicFile::create(path)?;
+        file.write_all(&header(dims, Elements::F32(&[]).descr()))?;
+        Ok(NpyWriter { file, dims: dims.to_vec(), n_written: 0 })
+    }
+
+    /// Adds the next elements, in memory order.
+    pub fn append(&mut self, elements: &[f32]) -> Result<(), NpzError> {
+        self.n_written += elements.len();
+        Ok(Elements::F32(elements).write(&mut self.file)?)
+    }
+
+    /// Completes the file and gives it its name. Errors, and leaves no file, if more or fewer elements came than the
+    /// dimensions say.
+    pub fn finish(self) -> Result<(), NpzError> {
+        check_count(&self.dims, self.n_written)?;
+        Ok(self.file.commit()?)
+    }
+}
+
 /// An archive being written. Without [`finish`](Self::finish) no file appears.
 pub struct NpzWriter {
     zip: ZipWriter<AtomicFile>,
@@ -140,11 +173,12 @@ fn check_shape(dims: &[usize], elements: Elements<'_>) -> Result<(), NpzError> {
     if dims.len() > MAX_DIMS {
         return Err(NpzError::TooManyDims(dims.len()));
     }
+    check_count(dims, elements.len())
+}
+
+fn check_count(dims: &[usize], found: usize) -> Result<(), NpzError> {
     let product = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
-    if product == Some(elements.len()) {
-        return Ok(());
-    }
-    Err(NpzError::Shape { dims: dims.to_vec(), found: elements.len() })
+    if product == Some(found) { Ok(()) } else { Err(NpzError::Shape { dims: dims.to_vec(), found }) }
 }
 
 fn write_array(out: &mut impl Write, dims: &[usize], elements: Elements<'_>) -> io::Result<()> {
@@ -220,6 +254,28 @@ mod tests {
         }
         let error = write_npy(&path, &[1; 65], Elements::I32(&[1])).unwrap_err();
         assert!(matches!(error, NpzError::TooManyDims(65)));
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_array_written_in_pieces_is_the_same_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, pieces) = (folder.path().join("whole.npy"), folder.path().join("pieces.npy"));
+        write_npy(&whole, &[2, 2], Elements::F32(&[1.0, 2.0, 3.0, 4.0])).unwrap();
+        let mut npy = NpyWriter::create(&pieces, &[2, 2]).unwrap();
+        npy.append(&[1.0]).unwrap();
+        npy.append(&[2.0, 3.0, 4.0]).unwrap();
+        assert!(!pieces.exists());
+        npy.finish().unwrap();
+        assert_eq!(std::fs::read(whole).unwrap(), std::fs::read(pieces).unwrap());
+    }
+
+    #[test]
+    fn an_array_with_elements_missing_does_not_appear() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut npy = NpyWriter::create(&folder.path().join("a.npy"), &[2, 2]).unwrap();
+        npy.append(&[1.0; 3]).unwrap();
+        assert!(matches!(npy.finish(), Err(NpzError::Shape { found: 3, .. })));
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     }
 
