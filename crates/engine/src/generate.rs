@@ -7,7 +7,7 @@ use minfer_text::tokenizer::StreamDecoder;
 
 use crate::context::{Context, Row, SeqId};
 use crate::error::EngineError;
-use crate::sampler::{Sampler, SamplerParams};
+use crate::sampler::{Sampler, SamplerParams, TokenLogprob, logprob, top_logprobs};
 use crate::stop::StopStrings;
 
 /// What to generate and when to stop.
@@ -23,6 +23,8 @@ pub struct GenerateParams {
     pub ignore_eos: bool,
     /// Show control tokens in the text.
     pub special: bool,
+    /// Note the log-probability of every token, and so many of the most probable ones beside it.
+    pub n_logprobs: Option<usize>,
 }
 
 /// What happens while generating.
@@ -87,6 +89,15 @@ fn rate(n: usize, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { n as f64 / time.as_secs_f64() }
 }
 
+/// How probable the model itself found a token, before any stage of the sampler.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepLogprobs {
+    /// ln p of the token that was chosen.
+    pub logprob: f64,
+    /// The most probable tokens, best first.
+    pub top: Vec<TokenLogprob>,
+}
+
 /// A finished answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generated {
@@ -98,6 +109,10 @@ pub struct Generated {
     pub reason: FinishReason,
     /// Where the time went.
     pub timings: Timings,
+    /// The seed of its draws, also when none was asked for.
+    pub seed: u64,
+    /// For each of its tokens; empty unless asked for.
+    pub logprobs: Vec<StepLogprobs>,
 }
 
 /// Makes the sequence hold `prompt`, reading only what differs from what it holds, then generates. `sink` may break to
@@ -117,7 +132,8 @@ pub fn generate(
     timings.prompt = start.elapsed();
     let reason = if complete { run.decode(sink, &mut timings)? } else { FinishReason::Interrupted };
     timings.n_generated = run.tokens.len();
-    Ok(Generated { tokens: run.tokens, text: run.text, reason, timings })
+    let seed = run.sampler.seed();
+    Ok(Generated { tokens: run.tokens, text: run.text, reason, timings, seed, logprobs: run.logprobs })
 }
 
 struct Run<'a> {
@@ -129,6 +145,7 @@ struct Run<'a> {
     decoder: StreamDecoder,
     logits: Vec<f32>,
     tokens: Vec<u32>,
+    logprobs: Vec<StepLogprobs>,
     text: String,
     piece: String,
 }
@@ -142,6 +159,7 @@ impl<'a> Run<'a> {
             decoder: StreamDecoder::continuing(params.special),
             logits: Vec::with_capacity(n_vocab),
             tokens: Vec::new(),
+            logprobs: Vec::new(),
             text: String::new(),
             piece: String::new(),
             context,
@@ -203,6 +221,7 @@ impl<'a> Run<'a> {
             let token = self.sampler.sample(&self.logits, None)?.id;
             self.sampler.accept(token)?;
             self.tokens.push(token);
+            self.note_logprobs(token)?;
             timings.decode = start.elapsed();
             let ends = self.context.model().tokenizer().is_eog(token) && !self.params.ignore_eos;
             if sink(Event::Token(token)).is_break() {
@@ -230,6 +249,13 @@ impl<'a> Run<'a> {
             self.flush(sink);
         }
         Ok(reason)
+    }
+
+    fn note_logprobs(&mut self, token: u32) -> Result<(), EngineError> {
+        let Some(n) = self.params.n_logprobs else { return Ok(()) };
+        let logprob = logprob(&self.logits, token)?;
+        self.logprobs.push(StepLogprobs { logprob, top: top_logprobs(&self.logits, n)? });
+        Ok(())
     }
 
     /// Turns a token into text and passes on what no stop string can claim any more.

@@ -36,6 +36,6 @@ mod weights;
 pub use context::{Context, ContextParams, Row, SeqId};
 pub use conversation::Conversation;
 pub use error::{EngineError, Fault};
-pub use generate::{Event, FinishReason, GenerateParams, Generated, Timings, generate};
+pub use generate::{Event, FinishReason, GenerateParams, Generated, StepLogprobs, Timings, generate};
 pub use model::{LoadOptions, Model};
 pub use trace::TraceSettings;
