@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use minfer_engine::npz::NpzError;
+
 use crate::fault::Fault;
 
 /// Why a command could not do what was asked.
@@ -52,6 +54,12 @@ pub(crate) enum CliError {
         /// Why not.
         source: io::Error,
     },
+    /// A file of logits could not be written.
+    #[error("cannot write the logits: {0}")]
+    WriteLogits(#[source] NpzError),
+    /// Nothing is to be measured.
+    #[error("no test: -p, -n and -pg are all 0")]
+    NoTest,
     /// A file that was named on the command line could not be read.
     #[error("cannot read {}: {source}", path.display())]
     ReadFile {
@@ -111,9 +119,11 @@ impl CliError {
         match self {
             Self::NoModel | Self::ExtraArgument { .. } | Self::Missing { .. } => Fault::Usage,
             Self::ReadFile { .. } => Fault::Model,
-            Self::MixedCache | Self::TextAndTokens => Fault::Usage,
+            Self::MixedCache | Self::TextAndTokens | Self::NoTest => Fault::Usage,
             Self::Interrupted => Fault::Interrupted,
-            Self::ReadStdin(_) | Self::Setup { .. } | Self::WriteFile { .. } => Fault::Machine,
+            Self::ReadStdin(_) | Self::Setup { .. } | Self::WriteFile { .. } | Self::WriteLogits(_) => {
+                Fault::Machine
+            }
             Self::TooLong { .. } | Self::NotUtf8 { .. } | Self::TokenId { .. } => Fault::Request,
             Self::Json { .. } | Self::Shape { .. } => Fault::Request,
         }

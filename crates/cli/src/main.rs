@@ -24,6 +24,7 @@ mod prompt;
 mod report;
 mod shell;
 mod table;
+mod token;
 mod units;
 
 use std::panic::catch_unwind;

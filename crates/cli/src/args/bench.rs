@@ -1,48 +1,102 @@
-//! `minfer bench`.
+//! `minfer bench`, with the flags of llama-bench.
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
-use super::ModelArgs;
-use super::context::ComputeArgs;
+use super::{CacheType, ModelArgs};
+use crate::env::MAX_THREADS;
 
-/// Measure how fast a model reads prompts and generates
+/// Where the flags of the tests stand in the help.
+const TESTS: &str = "Tests";
+/// Where the others stand.
+const HEADING: &str = "Running";
+
+/// Measure how fast a model runs, and how near that is to what the machine can do
 ///
-/// Two kinds of test, as llama-bench has them: `pp512` reads a prompt of 512 random tokens, `tg128` generates 128. Each
-/// is run once to warm up and then --repetitions times. The figure after the rate of `tg` is the share of the machine's
-/// measured read bandwidth that reading the weights once for each token takes.
+/// Flags and results are named as in llama-bench; lists are separated by commas, and every combination is measured.
+/// Before each test the limits of the machine are measured with the same threads: how fast they read memory that is in
+/// no cache, and the peak rate of the dot product in use. `of read` is the share of that bandwidth that reading the
+/// weights (and the cached keys and values) once in each step takes; `of peak` is the share of the peak rate that the
+/// products with the weights take. One run of each test comes before those that are counted.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   minfer bench smollm2-135m
-  minfer bench model.gguf -p 128,512 -n 0 -r 10 -o json")]
+  minfer bench model.gguf -p 512 -n 128 -t 1,2 -r 3
+  minfer bench model.gguf -p 0 -n 64 -d 0,4096 -o json")]
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
-    /// Prompt lengths, separated by commas; 0 for none
-    #[arg(short = 'p', long, value_name = "N,...", value_delimiter = ',', default_value = "512")]
+    /// Read prompts of so many tokens; 0 for none
+    #[arg(short = 'p', long, value_name = "N", value_delimiter = ',', default_value = "512", help_heading = TESTS)]
     pub(crate) n_prompt: Vec<usize>,
-    /// Numbers of tokens to generate, separated by commas; 0 for none
-    #[arg(short = 'n', long, value_name = "N,...", value_delimiter = ',', default_value = "128")]
+    /// Generate so many tokens, one by one; 0 for none
+    #[arg(short = 'n', long, value_name = "N", value_delimiter = ',', default_value = "128", help_heading = TESTS)]
     pub(crate) n_gen: Vec<usize>,
+    /// Read a prompt, then generate, as one test (may be repeated; also -pg)
+    #[arg(long = "prompt-gen", value_name = "PROMPT,GEN", value_parser = parse_pair, help_heading = TESTS)]
+    pub(crate) prompt_gen: Vec<(usize, usize)>,
+    /// Tokens that are in the context before a test begins
+    #[arg(short = 'd', long, value_name = "N", value_delimiter = ',', default_value = "0", help_heading = TESTS)]
+    pub(crate) n_depth: Vec<usize>,
     /// How often each test is run
-    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) repetitions: u32,
-    /// How to write the results
+    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000), help_heading = TESTS)]
+    pub(crate) repetitions: usize,
+    /// Begin to count with the first run
+    #[arg(long, help_heading = TESTS)]
+    pub(crate) no_warmup: bool,
+    /// Numbers of threads [default: one for each processor core that may be used]
+    #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_THREADS as u64), help_heading = HEADING)]
+    pub(crate) threads: Vec<usize>,
+    /// Most tokens of a prompt in one step; the smaller of this and --ubatch-size counts
+    #[arg(short, long, value_name = "N", value_delimiter = ',', default_value = "2048", help_heading = HEADING)]
+    pub(crate) batch_size: Vec<usize>,
+    /// Most tokens of a prompt in one step (also -ub)
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "512", help_heading = HEADING)]
+    pub(crate) ubatch_size: Vec<usize>,
+    /// Types that the cache keeps keys and values in (also -ctk)
+    #[arg(long, visible_alias = "cache-type-v", value_name = "TYPE", value_delimiter = ',', default_value = "f16", help_heading = HEADING)]
+    pub(crate) cache_type_k: Vec<CacheType>,
+    /// Engines to use, by name, separated by commas; the cpu takes what no other does
+    #[arg(long, value_name = "LIST", help_heading = HEADING)]
+    pub(crate) backend: Option<String>,
+    /// How results are written; md, csv and jsonl show each one when it is there
     #[arg(short, long, value_name = "FORMAT", default_value = "md")]
-    pub(crate) output: Format,
-    #[command(flatten)]
-    pub(crate) compute: ComputeArgs,
+    pub(crate) output: BenchFormat,
 }
 
-/// How the results are written.
+/// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// A table
+pub(crate) enum BenchFormat {
+    /// A Markdown table
     Md,
-    /// Comma-separated values with a header
+    /// Comma-separated values
     Csv,
     /// A list of objects
     Json,
-    /// One object a line
+    /// An object a line
     Jsonl,
+}
+
+/// A value of `-pg` that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected two numbers, for instance 512,128")]
+pub(crate) struct PairError;
+
+fn parse_pair(text: &str) -> Result<(usize, usize), PairError> {
+    let (prompt, generated) = text.split_once(',').ok_or(PairError)?;
+    prompt.trim().parse().ok().zip(generated.trim().parse().ok()).ok_or(PairError)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_is_two_numbers() {
+        assert_eq!(parse_pair("512, 128"), Ok((512, 128)));
+        for text in ["", "512", "512,", ",1", "1,2,3", "-1,2"] {
+            assert_eq!(parse_pair(text), Err(PairError), "{text}");
+        }
+    }
 }

@@ -4,15 +4,16 @@ use clap::Args;
 
 use super::{ContextArgs, ModelArgs, PromptArgs, SamplingArgs, TokensArgs};
 
-/// Continue token ids or a raw prompt, for checking the engine alone
+/// Continue a prompt, and show token ids
 ///
-/// No chat template is involved. The model's begin token is put in front of a text where its file says so, and never in
-/// front of ids.
+/// The prompt goes to the model as it is, without a chat template. The text is written as it is generated, and on a line
+/// of its own at the end come its token ids. For answers and conversations, see `minfer run`.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  minfer generate smollm2-135m --tokens 1,2,3 -n 24 --greedy --json
-  minfer generate smollm2-135m \"Once upon a time\" -n 24 --greedy --ignore-eos")]
+  minfer generate smollm2-135m -n 24 --greedy \"Once upon a time\"
+  minfer generate model.gguf --tokens 1,2,3 -n 24 --greedy --json
+  minfer generate model.gguf --tokens 1,2,3 -n 4 --seed 7 --json --logprobs 5")]
 pub(crate) struct GenerateArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -20,9 +21,12 @@ pub(crate) struct GenerateArgs {
     pub(crate) prompt: PromptArgs,
     #[command(flatten)]
     pub(crate) tokens: TokensArgs,
-    /// Write JSON: prompt, tokens, text, why it ended, and timings
+    /// Write JSON: ids, text, why it ended, timings, seed
     #[arg(long)]
     pub(crate) json: bool,
+    /// Add to the JSON how probable the model found each token, and N tokens that it found most probable
+    #[arg(long, visible_alias = "n-probs", value_name = "N", requires = "json")]
+    pub(crate) logprobs: Option<usize>,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
     #[command(flatten)]

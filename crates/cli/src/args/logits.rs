@@ -6,16 +6,16 @@ use clap::Args;
 
 use super::{ContextArgs, ModelArgs, PromptArgs, TokensArgs};
 
-/// Show the logits after a prompt, for checking the engine alone
+/// Show what the model expects after a prompt: the best next tokens with their logits and probabilities
 ///
-/// No chat template is involved. The model's begin token is put in front of a text where its file says so, and never in
-/// front of ids.
+/// The prompt goes to the model as it is, without a chat template; the model's begin token is put in front if its file
+/// says so. Probabilities are the model's own, before any sampling.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   minfer logits smollm2-135m \"The capital of France is\"
-  minfer logits smollm2-135m --tokens 1,2,3 --json --all-positions
-  minfer logits smollm2-135m --tokens 1,2,3 --out logits.npy")]
+  minfer logits model.gguf --tokens 1,15043 --top 5 --json
+  minfer logits model.gguf -f text.txt --all-positions --out logits.npy")]
 pub(crate) struct LogitsArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -26,14 +26,14 @@ pub(crate) struct LogitsArgs {
     /// How many of the best tokens to show
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) top: usize,
-    /// Show the logits after every token instead of the last
+    /// After every token of the prompt, not only after the last one
     #[arg(long)]
     pub(crate) all_positions: bool,
     /// Write JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write all logits to a file for NumPy: float32, one row for each position
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    /// Write all logits to a file for NumPy, as f32 [n_vocab] or [n_tokens, n_vocab], and show none unless with --json
+    #[arg(short, long, value_name = "FILE.npy")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) context: ContextArgs,

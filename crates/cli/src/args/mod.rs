@@ -23,8 +23,8 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-pub(crate) use bench::{BenchArgs, Format};
-pub(crate) use context::{ComputeArgs, ContextArgs};
+pub(crate) use bench::{BenchArgs, BenchFormat};
+pub(crate) use context::{CacheType, ComputeArgs, ContextArgs};
 pub(crate) use detokenize::DetokenizeArgs;
 pub(crate) use generate::GenerateArgs;
 pub(crate) use info::InfoArgs;

@@ -69,6 +69,7 @@ impl SamplingArgs {
             stop: self.stop.clone(),
             ignore_eos: self.ignore_eos,
             special: self.special,
+            n_logprobs: None,
         }
     }
 

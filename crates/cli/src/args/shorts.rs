@@ -7,8 +7,9 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
 /// What is typed, and the flag that it means.
-pub(super) const SHORTS: [(&str, &str); 6] = [
+pub(super) const SHORTS: [(&str, &str); 7] = [
     ("-ub", "--ubatch-size"),
+    ("-pg", "--prompt-gen"),
     ("-ctk", "--cache-type-k"),
     ("-ctv", "--cache-type-v"),
     ("-sys", "--system-prompt"),

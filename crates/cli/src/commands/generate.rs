@@ -1,53 +1,124 @@
-//! `minfer generate`: a raw continuation, with everything about it as JSON if wanted.
+//! `minfer generate`: what follows a prompt, as token ids.
 
-use minfer_engine::{FinishReason, Generated, generate};
-use serde_json::json;
+use std::time::Duration;
+
+use minfer_engine::sampler::TokenLogprob;
+use minfer_engine::{FinishReason, GenerateParams, Generated, StepLogprobs, Timings, generate};
+use minfer_text::tokenizer::Tokenizer;
+use serde::Serialize;
 
 use crate::args::GenerateArgs;
 use crate::interrupt::Interrupt;
 use crate::printer::{self, Printer};
 use crate::shell::Shell;
+use crate::token::{self, Token};
 use crate::{engine, prompt};
 
-pub(super) fn run(args: &GenerateArgs, shell: &mut Shell) -> anyhow::Result<()> {
+pub(super) fn run(args: GenerateArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let (name, argument) = args.model.require(args.prompt.argument.as_deref())?;
     let model = engine::load(&name, &args.model.open)?;
-    let ids = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;
+    let tokens = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;
+    let params = GenerateParams { n_logprobs: args.logprobs, ..args.sampling.params() };
     let mut context = engine::context(&model, &args.context, shell)?;
     let (seq, interrupt) = (context.new_sequence()?, Interrupt::install()?);
     let mut printer = Printer::new(&mut shell.out, &interrupt, !args.json);
-    let params = args.sampling.params();
-    let generated = generate(&mut context, seq, &ids, &params, &mut |event| printer.event(event))?;
+    let generated = generate(&mut context, seq, &tokens, &params, &mut |event| printer.event(event))?;
     printer.finish(&generated)?;
     if args.json {
-        shell.out.json(&report(&ids, &generated))?;
+        shell.out.json(&Json::of(&tokens, &generated, model.tokenizer()))?;
+    } else {
+        token::write_ids(&generated.tokens, &mut shell.out)?;
     }
     engine::finish(&mut context)?;
     Ok(printer::check_complete(&generated)?)
 }
 
-fn report(prompt: &[u32], generated: &Generated) -> serde_json::Value {
-    let t = &generated.timings;
-    json!({
-        "prompt": prompt,
-        "tokens": generated.tokens,
-        "text": generated.text,
-        "finish_reason": name(generated.reason),
-        "timings": {
-            "prompt_n": t.n_prompt,
-            "prompt_ms": t.prompt.as_secs_f64() * 1e3,
-            "prompt_per_second": t.prompt_per_second(),
-            "predicted_n": t.n_generated,
-            "predicted_ms": t.decode.as_secs_f64() * 1e3,
-            "predicted_per_second": t.decode_per_second(),
-        },
-    })
+/// The answer, as `--json` shows it.
+#[derive(Serialize)]
+struct Json<'a> {
+    /// The prompt.
+    tokens: &'a [u32],
+    generated: &'a [u32],
+    text: &'a str,
+    finish_reason: &'static str,
+    seed: u64,
+    timings: JsonTimings,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    logprobs: Vec<JsonStep<'a>>,
 }
 
-fn name(reason: FinishReason) -> &'static str {
+/// Named as llama.cpp's server names them; times in milliseconds.
+#[derive(Serialize)]
+struct JsonTimings {
+    cache_n: usize,
+    prompt_n: usize,
+    prompt_ms: f64,
+    prompt_per_second: f64,
+    predicted_n: usize,
+    predicted_ms: f64,
+    predicted_per_second: f64,
+}
+
+/// One generated token.
+#[derive(Serialize)]
+struct JsonStep<'a> {
+    #[serde(flatten)]
+    chosen: JsonLogprob<'a>,
+    top: Vec<JsonLogprob<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonLogprob<'a> {
+    #[serde(flatten)]
+    token: Token<'a>,
+    logprob: f64,
+}
+
+impl<'a> Json<'a> {
+    fn of(tokens: &'a [u32], generated: &'a Generated, tokenizer: &'a Tokenizer) -> Self {
+        let steps = generated.tokens.iter().zip(&generated.logprobs);
+        Self {
+            tokens,
+            generated: &generated.tokens,
+            text: &generated.text,
+            finish_reason: finish_reason(generated.reason),
+            seed: generated.seed,
+            timings: JsonTimings::of(&generated.timings),
+            logprobs: steps.map(|(&id, step)| JsonStep::of(id, step, tokenizer)).collect(),
+        }
+    }
+}
+
+impl JsonTimings {
+    fn of(timings: &Timings) -> Self {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        Self {
+            cache_n: timings.n_cached,
+            prompt_n: timings.n_prompt,
+            prompt_ms: ms(timings.prompt),
+            prompt_per_second: timings.prompt_per_second(),
+            predicted_n: timings.n_generated,
+            predicted_ms: ms(timings.decode),
+            predicted_per_second: timings.decode_per_second(),
+        }
+    }
+}
+
+impl<'a> JsonStep<'a> {
+    fn of(id: u32, step: &StepLogprobs, tokenizer: &'a Tokenizer) -> Self {
+        let json =
+            |it: &TokenLogprob| JsonLogprob { token: Token::of(tokenizer, it.id), logprob: it.logprob };
+        Self {
+            chosen: json(&TokenLogprob { id, logprob: step.logprob }),
+            top: step.top.iter().map(json).collect(),
+        }
+    }
+}
+
+fn finish_reason(reason: FinishReason) -> &'static str {
     match reason {
-        FinishReason::EndOfGeneration => "end",
-        FinishReason::StopString => "stop",
+        FinishReason::EndOfGeneration => "end_of_generation",
+        FinishReason::StopString => "stop_string",
         FinishReason::Length => "length",
         FinishReason::ContextFull => "context_full",
         FinishReason::Interrupted => "interrupted",

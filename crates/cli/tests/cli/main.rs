@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests may, like the tests")]
 
+mod bench;
 mod hostile;
 mod info;
 mod listing;

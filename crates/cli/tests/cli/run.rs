@@ -57,7 +57,7 @@ fn a_system_message_and_template_arguments_reach_the_template() {
 fn flags_decide_what_is_generated() {
     let tokens = |args: &[&str]| {
         let all = ["generate", TINY, "--tokens", "1,2,3", "--json"].iter().chain(args);
-        crate::support::json(&minfer(all).assert().success())["tokens"].clone()
+        crate::support::json(&minfer(all).assert().success())["generated"].clone()
     };
     let greedy = tokens(&FIXED);
     assert_eq!(greedy.as_array().unwrap().len(), 6);

@@ -1,139 +1,95 @@
-//! `minfer bench`: rates of reading and generating, as llama-bench measures them.
+//! `minfer bench`: how fast a model runs, and how near that is to what the machine can do.
 //!
-//! A `pp` test reads random tokens in chunks; a `tg` test begins with an empty context and adds one random token a step.
-//! Which tokens they are makes no difference to the work.
+//! [`plan`] turns lists of settings into tests, [`measure`] runs one, [`work`] says what a test has to read and compute
+//! at least, [`record`] puts that beside the limits of the machine, [`report`] writes it.
+//!
+//! Trap: both limits of a shared machine move by the minute. So they are measured anew before each test, and a share of
+//! a limit is only worth something beside the limit that it was taken of.
 
-mod bandwidth;
-mod machine;
+mod measure;
+mod model;
+mod plan;
+mod record;
 mod report;
-mod result;
+mod stats;
+mod work;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use minfer_engine::{Context, Model, Row, SeqId};
+use minfer_cpu::isa::Isa;
+use minfer_cpu::limits;
+use minfer_cpu::threads::default_n_threads;
+use minfer_engine::{Context, Model};
 
 use crate::args::BenchArgs;
 use crate::engine;
-use crate::error::CliError;
-use crate::progress::{Meter, Unit};
+use crate::interrupt::Interrupt;
 use crate::shell::Shell;
 
+use measure::Runner;
+use model::ModelFacts;
+use plan::{Setup, Test};
+use record::{Measured, Record};
 use report::Report;
-use result::{Measured, Setup};
+use stats::Samples;
+use work::Work;
 
 pub(super) fn run(args: &BenchArgs, shell: &mut Shell) -> anyhow::Result<()> {
-    let tests = tests(args)?;
+    let default = shell.env.n_threads.unwrap_or_else(default_n_threads);
+    let (setups, tests) = (plan::setups(args, default), plan::tests(args)?);
+    let isa = shell.env.isa.as_deref().map_or_else(|| Ok(Isa::detect()), Isa::from_name)?;
     let model = engine::load(args.model.name()?, &args.model.open)?;
-    let n_ctx = tests.iter().map(|test| test.n_tokens()).max().unwrap_or(1);
-    let mut context = engine::with_size(&model, n_ctx, &args.compute, shell)?;
-    let mut setup = Setup::new(&model, &context, args);
-    let mut report = Report::new(args.output);
-    for test in &tests {
-        // Beside each test: on a shared machine the limit moves.
-        setup.read_bytes_per_second = bandwidth::measure(context.n_threads(), shell.env.isa.as_deref());
-        let measured = measure(&mut context, &model, *test, args.repetitions)?;
-        report.add(setup.result(*test, &measured), &mut shell.out)?;
+    let bench = Bench {
+        args,
+        facts: ModelFacts::of(&model, !args.model.open.no_mmap),
+        model,
+        isa,
+        interrupt: Interrupt::install()?,
+    };
+    let mut report = Report::new(args.output, &setups);
+    report.begin(&mut shell.out)?;
+    for setup in &setups {
+        bench.run_all(setup, &tests, &mut report, shell)?;
     }
-    report.finish(&mut shell.out)?;
-    engine::finish(&mut context)
+    report.end(isa, &mut shell.out)
 }
 
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Test {
-    /// Reading a prompt of so many tokens.
-    Prompt(usize),
-    /// Generating so many tokens.
-    Generate(usize),
+/// What all tests have in common.
+struct Bench<'a> {
+    args: &'a BenchArgs,
+    model: Arc<Model>,
+    facts: ModelFacts,
+    isa: Isa,
+    interrupt: Interrupt,
 }
 
-impl Test {
-    fn n_tokens(self) -> usize {
-        match self {
-            Self::Prompt(n) | Self::Generate(n) => n,
+impl Bench<'_> {
+    /// One context serves all tests of a setup: its weights are loaded once.
+    fn run_all(
+        &self,
+        setup: &Setup,
+        tests: &[Test],
+        report: &mut Report,
+        shell: &mut Shell,
+    ) -> anyhow::Result<()> {
+        let n_ctx = tests.iter().map(Test::n_tokens).max().unwrap_or(0);
+        let mut context = engine::with_size(&self.model, n_ctx, &setup.compute(self.args), shell)?;
+        let backends = names(&context);
+        let mut runner = Runner::new(&mut context, &self.interrupt)?;
+        for test in tests {
+            let limits = limits::Meter::new(self.isa, setup.n_threads)?.measure();
+            let samples = runner.run(test, self.args.repetitions, !self.args.no_warmup)?;
+            let work = Work::of(&self.model, setup, test);
+            let measured = Measured { limits, work, samples: Samples::new(samples, test.n_counted()) };
+            let record = Record::new(&self.facts, &backends, setup, test, self.isa, measured);
+            report.add(record, &mut shell.out)?;
         }
+        engine::finish(&mut context)
     }
 }
 
-fn tests(args: &BenchArgs) -> Result<Vec<Test>, CliError> {
-    let prompts = args.n_prompt.iter().filter(|n| **n > 0).map(|n| Test::Prompt(*n));
-    let generations = args.n_gen.iter().filter(|n| **n > 0).map(|n| Test::Generate(*n));
-    let tests: Vec<_> = prompts.chain(generations).collect();
-    if tests.is_empty() { Err(CliError::Missing { what: "test (-p and -n are both 0)" }) } else { Ok(tests) }
-}
-
-fn measure(
-    context: &mut Context,
-    model: &Arc<Model>,
-    test: Test,
-    repetitions: u32,
-) -> anyhow::Result<Measured> {
-    let seq = context.new_sequence()?;
-    let mut tokens = RandomTokens::new(model.n_vocab());
-    let mut meter = Meter::new("measuring", Unit::Things("runs"));
-    let mut samples = Vec::new();
-    for run in 0..=repetitions {
-        let ids = tokens.take(test.n_tokens());
-        context.truncate(seq, 0);
-        let time = time_once(context, seq, test, &ids)?;
-        // The first run warms up: graphs are made, weights come into memory.
-        if run > 0 {
-            samples.push(time);
-        }
-        meter.update(u64::from(run), Some(repetitions.into()));
-    }
-    context.free_sequence(seq);
-    Ok(Measured { samples })
-}
-
-fn time_once(context: &mut Context, seq: SeqId, test: Test, ids: &[u32]) -> anyhow::Result<Duration> {
-    let start = Instant::now();
-    match test {
-        Test::Prompt(_) => {
-            context.prefill(seq, ids, &mut |_| std::ops::ControlFlow::Continue(()))?;
-        }
-        Test::Generate(_) => {
-            for &token in ids {
-                context.step(&[Row { seq, token, wants_logits: true }])?;
-            }
-        }
-    }
-    Ok(start.elapsed())
-}
-
-/// Token ids, the same in every run of the program.
-struct RandomTokens {
-    state: u64,
-    n_vocab: u64,
-}
-
-impl RandomTokens {
-    fn new(n_vocab: usize) -> Self {
-        Self { state: 1, n_vocab: n_vocab as u64 }
-    }
-
-    fn take(&mut self, n: usize) -> Vec<u32> {
-        (0..n).map(|_| self.next()).collect()
-    }
-
-    /// Knuth's linear congruential generator; its high bits are good enough here.
-    fn next(&mut self) -> u32 {
-        self.state =
-            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.state >> 33) % self.n_vocab) as u32
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn random_tokens_are_in_the_vocabulary_and_differ() {
-        let ids = RandomTokens::new(100).take(1000);
-        assert!(ids.iter().all(|id| *id < 100));
-        let distinct: std::collections::HashSet<_> = ids.iter().collect();
-        assert!(distinct.len() > 90);
-    }
+/// `CPU`; several are separated by commas.
+fn names(context: &Context) -> String {
+    let drivers = context.scheduler().registry().drivers();
+    drivers.iter().map(|it| it.backend().name().to_uppercase()).collect::<Vec<_>>().join(",")
 }

@@ -1,0 +1,100 @@
+//! `minfer logits`: what the model expects after a prompt.
+//!
+//! [`rows`] runs the model and hands out one row of logits after the other; [`position`] says what there is to say about
+//! a row. Rows are written and summed up as they come, so that all positions of a long prompt need no more memory than a
+//! few.
+
+mod position;
+mod rows;
+
+use std::path::Path;
+
+use minfer_engine::npz::NpyWriter;
+use minfer_engine::{Context, EngineError};
+use serde::Serialize;
+
+use crate::args::LogitsArgs;
+use crate::error::CliError;
+use crate::shell::Shell;
+use crate::{engine, prompt};
+
+use position::Position;
+
+pub(super) fn run(args: LogitsArgs, shell: &mut Shell) -> anyhow::Result<()> {
+    let (name, argument) = args.model.require(args.prompt.argument.as_deref())?;
+    let model = engine::load(&name, &args.model.open)?;
+    let tokens = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;
+    let mut file =
+        args.out.as_deref().map(|path| begin(path, &args, tokens.len(), model.n_vocab())).transpose()?;
+    let mut context = engine::context(&model, &args.context, shell)?;
+    check_room(&context, tokens.len())?;
+
+    let wanted = rows::Wanted::new(&args, model.n_vocab());
+    let is_shown = args.json || file.is_none();
+    let mut positions = Vec::new();
+    rows::for_each(&mut context, &tokens, wanted, &mut |at, logits| {
+        if let Some(file) = &mut file {
+            file.append(logits).map_err(CliError::WriteLogits)?;
+        }
+        if is_shown {
+            positions.push(Position::of(at, logits, args.top).map_err(EngineError::from)?);
+        }
+        Ok(())
+    })?;
+    if let Some(file) = file {
+        file.finish().map_err(CliError::WriteLogits)?;
+    }
+    show(&context, &tokens, &positions, &args, shell)?;
+    engine::finish(&mut context)
+}
+
+/// The whole prompt has to fit: found out before any of it is run.
+fn check_room(context: &Context, n_tokens: usize) -> anyhow::Result<()> {
+    let n_ctx = context.n_ctx();
+    let full = EngineError::ContextFull { n_tokens, n_past: 0, n_ctx };
+    if n_tokens > n_ctx { Err(full.into()) } else { Ok(()) }
+}
+
+fn begin(path: &Path, args: &LogitsArgs, n_tokens: usize, n_vocab: usize) -> Result<NpyWriter, CliError> {
+    let dims: &[usize] = if args.all_positions { &[n_vocab, n_tokens] } else { &[n_vocab] };
+    NpyWriter::create(path, dims).map_err(CliError::WriteLogits)
+}
+
+fn show(
+    context: &Context,
+    tokens: &[u32],
+    positions: &[Position],
+    args: &LogitsArgs,
+    shell: &mut Shell,
+) -> anyhow::Result<()> {
+    let tokenizer = context.model().tokenizer();
+    if !args.json {
+        return Ok(positions.iter().try_for_each(|it| it.write(tokens, tokenizer, &mut shell.out))?);
+    }
+    let mut shown = positions.iter().map(|it| it.to_json(tokenizer));
+    let n_vocab = context.model().n_vocab();
+    if args.all_positions {
+        return shell.out.json(&All { tokens, n_vocab, positions: shown.collect() });
+    }
+    match shown.next() {
+        Some(last) => shell.out.json(&Last { tokens, n_vocab, last }),
+        None => Ok(()),
+    }
+}
+
+/// `--json`.
+#[derive(Serialize)]
+struct Last<'a> {
+    tokens: &'a [u32],
+    n_vocab: usize,
+    #[serde(flatten)]
+    last: position::Json<'a>,
+}
+
+/// `--json --all-positions`.
+#[derive(Serialize)]
+struct All<'a> {
+    tokens: &'a [u32],
+    n_vocab: usize,
+    positions: Vec<position::Json<'a>>,
+}
