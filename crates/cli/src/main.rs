@@ -22,6 +22,7 @@ mod printer;
 mod progress;
 mod prompt;
 mod report;
+mod rows;
 mod shell;
 mod table;
 mod token;

@@ -12,6 +12,7 @@ mod info;
 mod logits;
 mod model;
 mod models;
+mod perplexity;
 mod prompt;
 mod render;
 mod run;
@@ -31,6 +32,7 @@ pub(crate) use info::InfoArgs;
 pub(crate) use logits::LogitsArgs;
 pub(crate) use model::{ModelArgs, OpenArgs};
 pub(crate) use models::ModelsArgs;
+pub(crate) use perplexity::PerplexityArgs;
 pub(crate) use prompt::{PromptArgs, TokensArgs};
 pub(crate) use render::RenderArgs;
 pub(crate) use run::RunArgs;
@@ -70,6 +72,7 @@ pub(crate) enum Command {
     Render(RenderArgs),
     Logits(LogitsArgs),
     Generate(GenerateArgs),
+    Perplexity(PerplexityArgs),
     Models(ModelsArgs),
     /// Write a completion script for a shell to standard output
     #[command(hide = true)]

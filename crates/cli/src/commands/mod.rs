@@ -7,6 +7,7 @@ mod generate;
 mod info;
 mod logits;
 mod models;
+mod perplexity;
 mod reference;
 mod render;
 mod run;
@@ -26,6 +27,7 @@ pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Render(args) => render::run(args, shell),
         Command::Logits(args) => logits::run(args, shell),
         Command::Generate(args) => generate::run(args, shell),
+        Command::Perplexity(args) => perplexity::run(args, shell),
         Command::Models(args) => models::run(&args, shell),
         Command::Completions { shell: kind } => completions::run(kind, shell),
         Command::Reference => reference::run(shell),

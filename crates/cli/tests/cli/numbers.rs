@@ -1,4 +1,4 @@
-//! `minfer logits` and `generate`: what they write, and that it is what the fixtures say.
+//! `minfer logits`, `generate` and `perplexity`: what they write, and that it is what the fixtures say.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -226,8 +226,40 @@ fn generate_for_people_shows_text_and_ids() {
 }
 
 #[test]
+fn perplexity_is_that_of_the_logits() {
+    let base = [TINY, "--tokens", "1,2,3,4,5"];
+    let found = json(&minfer(["perplexity"].iter().chain(&base).chain(&["--json"])).assert().success());
+    assert_eq!(keys(&found), ["perplexity", "deviation", "tokens", "predicted", "n_ctx", "nll"]);
+    let more = ["--json", "--all-positions", "--top", "264"];
+    let logits = json(&minfer(["logits"].iter().chain(&base).chain(&more)).assert().success());
+    for (at, nll) in found["nll"].as_array().unwrap().iter().enumerate() {
+        let top = logits["positions"][at]["top"].as_array().unwrap();
+        let next = top.iter().find(|it| it["id"] == logits["tokens"][at + 1]).unwrap();
+        assert_eq!(figure(nll), -figure(&next["logprob"]));
+    }
+    assert_eq!((&found["tokens"], &found["predicted"]), (&json!(5), &json!(4)));
+    let text = stdout(&minfer(["perplexity"].iter().chain(&base)).assert().success());
+    assert!(text.starts_with(&format!("perplexity {:.4} ± ", figure(&found["perplexity"]))), "{text}");
+}
+
+#[test]
+fn a_text_longer_than_the_context_is_read_in_pieces() {
+    let ids = (0..70).map(|i| (i * 7 % 250).to_string()).collect::<Vec<_>>();
+    let nll = |ids: &[String]| {
+        let args = ["perplexity", TINY, "-c", "32", "--json", "--tokens", &ids.join(",")];
+        let found = json(&minfer(args).assert().success());
+        assert_eq!(found["n_ctx"], 32);
+        found["nll"].as_array().unwrap().clone()
+    };
+    let pieces: Vec<_> = ids.chunks(32).flat_map(nll).collect();
+    assert_eq!(pieces.len(), 70 - 3);
+    assert_eq!(nll(&ids), pieces);
+    minfer(["perplexity", TINY, "--tokens", "1"]).assert().code(2);
+}
+
+#[test]
 fn wrong_tokens_are_refused() {
-    for command in ["logits", "generate"] {
+    for command in ["logits", "generate", "perplexity"] {
         for (tokens, code, part) in [
             ("264", 4, "token 264 is outside the vocabulary of 264"),
             ("[]", 4, "the prompt is empty"),

@@ -1,11 +1,10 @@
 //! `minfer logits`: what the model expects after a prompt.
 //!
-//! [`rows`] runs the model and hands out one row of logits after the other; [`position`] says what there is to say about
+//! [`crate::rows`] runs the model and hands out one row of logits after the other; [`position`] says what there is to say about
 //! a row. Rows are written and summed up as they come, so that all positions of a long prompt need no more memory than a
 //! few.
 
 mod position;
-mod rows;
 
 use std::path::Path;
 
@@ -15,8 +14,9 @@ use serde::Serialize;
 
 use crate::args::LogitsArgs;
 use crate::error::CliError;
+use crate::rows::Wanted;
 use crate::shell::Shell;
-use crate::{engine, prompt};
+use crate::{engine, prompt, rows};
 
 use position::Position;
 
@@ -29,10 +29,12 @@ pub(super) fn run(args: LogitsArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let mut context = engine::context(&model, &args.context, shell)?;
     check_room(&context, tokens.len())?;
 
-    let wanted = rows::Wanted::new(&args, model.n_vocab());
+    let n_ubatch = args.context.compute.n_ubatch();
+    let wanted =
+        if args.all_positions { Wanted::every(n_ubatch, model.n_vocab()) } else { Wanted::last(n_ubatch) };
     let is_shown = args.json || file.is_none();
     let mut positions = Vec::new();
-    rows::for_each(&mut context, &tokens, wanted, &mut |at, logits| {
+    rows::for_each(&mut context, &tokens, tokens.len(), wanted, &mut |at, logits| {
         if let Some(file) = &mut file {
             file.append(logits).map_err(CliError::WriteLogits)?;
         }
