@@ -1,68 +1,107 @@
 //! From a name and flags to a model that runs: the one place where flags, variables and defaults meet.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use minfer_engine::{Context, ContextParams, Model, TraceSettings};
-use minfer_gguf::create_atomically;
+use minfer_engine::{Context, ContextParams, EngineError, Model, TraceSettings};
 use minfer_graph::{Compiled, GraphType, export};
 
 use crate::args::{ComputeArgs, ContextArgs, OpenArgs};
 use crate::error::CliError;
 use crate::progress::{Meter, Unit};
 use crate::shell::Shell;
-use crate::{open, report};
+use crate::{dump, open, report, units};
 
-/// Opens a model and checks that it can be run; the weights are read when a context is made.
+/// Opens a model and checks that it can be run; the weights are read when a context needs them.
 pub(crate) fn load(name: &str, args: &OpenArgs) -> anyhow::Result<Arc<Model>> {
     Ok(Model::from_file(open::open(name, args)?, &[])?)
 }
 
-/// A context with everything that the flags and variables ask for, its weights loaded.
+/// A context with everything that flags and variables ask for, its weights loaded.
 pub(crate) fn context(model: &Arc<Model>, args: &ContextArgs, shell: &Shell) -> anyhow::Result<Context> {
-    let n_ctx = args.ctx_size.unwrap_or_else(|| default_n_ctx(model));
-    let mut context = with_size(model, n_ctx, &args.compute, shell)?;
-    dump_graphs(&mut context, args)?;
+    let mut context = without_weights(model, args, shell)?;
+    load_weights(&mut context, shell)?;
     Ok(context)
 }
 
-/// The same for a context of a size that the command itself decides.
+/// The same without weights; [`load_weights`] brings them.
+pub(crate) fn without_weights(
+    model: &Arc<Model>,
+    args: &ContextArgs,
+    shell: &Shell,
+) -> anyhow::Result<Context> {
+    let n_ctx = args.ctx_size.unwrap_or_else(|| default_n_ctx(model));
+    let context = set_up(model, n_ctx, &args.compute, shell)?;
+    warn_of_size(&context, shell);
+    dump::write(&context, args.compute.n_ubatch(), &args.dump)?;
+    Ok(context)
+}
+
+/// A context, its weights loaded, of a size that the command itself decides.
 pub(crate) fn with_size(
     model: &Arc<Model>,
     n_ctx: usize,
     args: &ComputeArgs,
     shell: &Shell,
 ) -> anyhow::Result<Context> {
-    let env = &shell.env;
-    let params = ContextParams {
-        n_ctx,
-        n_ubatch: args.n_ubatch(),
-        n_threads: args.threads.or(env.n_threads),
-        isa: env.isa.clone(),
-        kv_type: args.kv_type()?,
-        backends: args.backend.clone().or_else(|| env.backends.clone()),
-        fuse_qkv: !env.no_fuse_qkv,
-        fuse_ffn: !env.no_fuse_ffn,
-        trace: env.trace.clone().map(|path| TraceSettings { path, nodes: Vec::new() }),
-        ..ContextParams::default()
-    };
-    let mut context = Context::without_weights(model, &params)?;
-    if env.graph_trace {
-        context.scheduler_mut().on_compiled(Box::new(trace_graph));
-    }
-    if env.op_profile {
-        context.scheduler_mut().enable_profile();
-    }
-    load_weights(model, &mut context)?;
+    let mut context = set_up(model, n_ctx, args, shell)?;
+    load_weights(&mut context, shell)?;
     Ok(context)
 }
 
-/// Ends what the variables asked for: writes the profile and finishes the trace.
+/// Reads the weights of a context; a bar shows how far that is.
+pub(crate) fn load_weights(context: &mut Context, shell: &Shell) -> anyhow::Result<()> {
+    let mut meter = Meter::new("loading", Unit::Things("weights"));
+    let mut progress = |done: usize, total: usize| meter.update(done as u64, Some(total as u64));
+    let (decode, model) = (context.params(1, 1, GraphType::Decode), context.model().clone());
+    let loaded = context.scheduler_mut().warm(model.description(), &decode, &mut progress);
+    loaded.map_err(EngineError::from)?;
+    if shell.verbose {
+        describe(context);
+    }
+    Ok(())
+}
+
+/// Ends what flags and variables asked for: writes the profile and finishes the trace.
 pub(crate) fn finish(context: &mut Context) -> anyhow::Result<()> {
     if let Some(profile) = context.scheduler().profile() {
         report::lines(&profile.table());
     }
     Ok(context.finish_trace()?)
+}
+
+fn set_up(model: &Arc<Model>, n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> anyhow::Result<Context> {
+    let mut context = Context::without_weights(model, &params(n_ctx, args, shell)?)?;
+    if shell.env.graph_trace {
+        context.scheduler_mut().on_compiled(Box::new(trace_graph));
+    }
+    if shell.env.op_profile {
+        context.scheduler_mut().enable_profile();
+    }
+    Ok(context)
+}
+
+/// What flags and variables say about a context; a flag beats its variable.
+fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextParams, CliError> {
+    let env = &shell.env;
+    let n_threads = args.threads.or(env.n_threads);
+    if args.threads_batch.is_some_and(|n| Some(n) != n_threads) {
+        shell
+            .warn("--threads-batch changes nothing: prompts are read with as many threads as --threads says");
+    }
+    let trace = args.trace.as_ref().or(env.trace.as_ref());
+    Ok(ContextParams {
+        n_ctx,
+        n_seq_max: 1,
+        n_ubatch: args.n_ubatch(),
+        n_threads,
+        isa: env.isa.clone(),
+        kv_type: args.kv_type()?,
+        backends: args.backend.clone().or_else(|| env.backends.clone()),
+        disabled: env.disabled.clone(),
+        fuse_qkv: !env.no_fuse_qkv,
+        fuse_ffn: !env.no_fuse_ffn,
+        trace: trace.map(|path| TraceSettings { path: path.clone(), nodes: args.trace_nodes.clone() }),
+    })
 }
 
 /// The engine's default, or less for a model that was trained for less.
@@ -74,33 +113,26 @@ fn default_n_ctx(model: &Model) -> usize {
     }
 }
 
-fn load_weights(model: &Arc<Model>, context: &mut Context) -> anyhow::Result<()> {
-    let mut meter = Meter::new("loading", Unit::Things("weights"));
-    let mut progress = |done: usize, total: usize| meter.update(done as u64, Some(total as u64));
-    let decode = context.params(1, 1, GraphType::Decode);
-    let loaded = context.scheduler_mut().warm(model.description(), &decode, &mut progress);
-    Ok(loaded.map_err(minfer_engine::EngineError::from)?)
+fn warn_of_size(context: &Context, shell: &Shell) {
+    let (n_ctx, trained) = (context.n_ctx(), context.model().description().hparams().n_ctx_train);
+    if trained != 0 && n_ctx > trained {
+        shell.warn(&format!(
+            "a context of {n_ctx} is longer than the {trained} tokens that the model was trained for; \
+             beyond them its answers may make no sense"
+        ));
+    }
 }
 
+fn describe(context: &Context) {
+    let registry = context.scheduler().registry();
+    let engines: Vec<_> =
+        registry.drivers().iter().map(|it| format!("{}: {}", it.backend().name(), it.describe())).collect();
+    let (n_ctx, kv) = (context.n_ctx(), units::bytes(context.kv_bytes() as u64));
+    report::note(format_args!("context of {n_ctx} tokens, cache of {kv}; {}", engines.join("; ")));
+}
+
+/// `MINFER_GRAPH_TRACE`.
 fn trace_graph(compiled: &Compiled) {
     report::lines(&export::split_map(compiled));
     report::lines(&export::census(compiled));
-}
-
-/// Writes the graph of a decode step, the very one that will run.
-fn dump_graphs(context: &mut Context, args: &ContextArgs) -> anyhow::Result<()> {
-    let decode = context.params(1, 1, GraphType::Decode);
-    let Some(compiled) = context.scheduler_mut().compiled(&decode) else { return Ok(()) };
-    if let Some(path) = &args.dump_graph {
-        write_text(path, &export::dot(compiled))?;
-    }
-    if let Some(path) = &args.dump_graph_json {
-        write_text(path, &format!("{:#}\n", export::json(compiled)))?;
-    }
-    Ok(())
-}
-
-fn write_text(path: &Path, text: &str) -> Result<(), CliError> {
-    let fill = |file: &mut std::io::BufWriter<_>| std::io::Write::write_all(file, text.as_bytes());
-    create_atomically(path, fill).map_err(CliError::write_file(path))
 }

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use minfer_cpu::isa::Isa;
+use minfer_graph::Backend;
 
 /// One row of the table at the end of `minfer --help`.
 pub(crate) struct Variable {
@@ -62,6 +63,8 @@ pub(crate) struct Env {
     pub(crate) no_fuse_qkv: bool,
     /// Whether the structural fusion of the feed-forward network is off.
     pub(crate) no_fuse_ffn: bool,
+    /// Engines that are left out.
+    pub(crate) disabled: Vec<Backend>,
     /// Whether splits and ops are written out.
     pub(crate) graph_trace: bool,
     /// Whether times are written out.
@@ -85,15 +88,16 @@ impl Env {
         let set = |name| lookup(name).filter(|value| !value.is_empty());
         let text = |name| set(name).map(|value| unicode(name, value)).transpose();
         let switch = |name| text(name)?.map_or(Ok(false), |value| parse_switch(name, &value));
-        // An engine that is not in the build is out of play whatever its switch says.
-        switch(DISABLE_MPS)?;
-        switch(DISABLE_CUDA)?;
+        let disabled = [(DISABLE_MPS, Backend::METAL), (DISABLE_CUDA, Backend::CUDA)]
+            .into_iter()
+            .filter_map(|(name, backend)| switch(name).map(|off| off.then_some(backend)).transpose());
         Ok(Self {
             backends: text(BACKENDS)?,
             n_threads: text(THREADS)?.map(|value| parse_threads(THREADS, &value)).transpose()?,
             isa: text(ISA)?.map(checked_isa).transpose()?,
             no_fuse_qkv: switch(NO_FUSE_QKV)?,
             no_fuse_ffn: switch(NO_FUSE_FFN)?,
+            disabled: disabled.collect::<Result<_, _>>()?,
             graph_trace: switch(GRAPH_TRACE)?,
             op_profile: switch(OP_PROFILE)?,
             trace: set(TRACE).map(PathBuf::from),
@@ -156,7 +160,9 @@ mod tests {
         assert_eq!(read(TRACE, "f").unwrap().trace, Some("f".into()));
         assert!(read(NO_FUSE_QKV, "1").unwrap().no_fuse_qkv);
         assert!(read(NO_FUSE_FFN, "True").unwrap().no_fuse_ffn);
-        assert!(read(DISABLE_MPS, "on").is_ok() && read(DISABLE_CUDA, "yes").is_ok());
+        assert_eq!(read(DISABLE_MPS, "on").unwrap().disabled, [Backend::METAL]);
+        assert_eq!(read(DISABLE_CUDA, "yes").unwrap().disabled, [Backend::CUDA]);
+        assert_eq!(read(DISABLE_CUDA, "0").unwrap().disabled, []);
         assert!(read(GRAPH_TRACE, "1").unwrap().graph_trace);
         assert!(!read(OP_PROFILE, "0").unwrap().op_profile);
         assert_eq!(read(ISA, "Scalar").unwrap().isa.as_deref(), Some("Scalar"));

@@ -32,6 +32,9 @@ pub(crate) enum CliError {
     /// Keys and values in the cache would have different types.
     #[error("the types of --cache-type-k and --cache-type-v differ, and they have to be the same")]
     MixedCache,
+    /// A conversation needs somebody who types.
+    #[error("a conversation needs a terminal on standard input and standard output")]
+    NoTerminal,
     /// A text and token ids.
     #[error("a text and --tokens cannot be used together")]
     TextAndTokens,
@@ -119,7 +122,7 @@ impl CliError {
         match self {
             Self::NoModel | Self::ExtraArgument { .. } | Self::Missing { .. } => Fault::Usage,
             Self::ReadFile { .. } => Fault::Model,
-            Self::MixedCache | Self::TextAndTokens | Self::NoTest => Fault::Usage,
+            Self::MixedCache | Self::NoTerminal | Self::TextAndTokens | Self::NoTest => Fault::Usage,
             Self::Interrupted => Fault::Interrupted,
             Self::ReadStdin(_) | Self::Setup { .. } | Self::WriteFile { .. } | Self::WriteLogits(_) => {
                 Fault::Machine
@@ -133,6 +136,7 @@ impl CliError {
         let path = path.to_owned();
         move |source| Self::ReadFile { path, source }
     }
+
     pub(crate) fn write_file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::WriteFile { path, source }

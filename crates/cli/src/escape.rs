@@ -12,6 +12,15 @@ pub(crate) fn one_line(text: &str) -> String {
     out
 }
 
+/// `text` as it is, but for control characters other than tabs and line breaks, which are written as escapes.
+pub(crate) fn text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if !c.is_control() || matches!(c, '\n' | '\t') { out.push(c) } else { out.extend(c.escape_default()) }
+    }
+    out
+}
+
 /// `text` on one line, cut to `max_chars` with an ellipsis.
 pub(crate) fn elided(text: &str, max_chars: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(max_chars) else { return one_line(text) };
@@ -50,6 +59,12 @@ mod tests {
     fn a_terminal_is_not_steered() {
         assert_eq!(one_line("a\x1b[2Jb\nc\u{9b}1m é漢🦀"), "a\\u{1b}[2Jb\\nc\\u{9b}1m é漢🦀");
         assert_eq!(one_line("left\u{202e}right"), "left\\u{202e}right");
+    }
+
+    #[test]
+    fn text_of_many_lines_keeps_them() {
+        assert_eq!(text("a\n\tb 👩\u{200d}🔬"), "a\n\tb 👩\u{200d}🔬");
+        assert_eq!(text("\x1b]0;t\x07\r\u{9b}2J\x7f"), "\\u{1b}]0;t\\u{7}\\r\\u{9b}2J\\u{7f}");
     }
 
     #[test]

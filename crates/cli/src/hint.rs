@@ -57,7 +57,7 @@ fn on_engine(error: &EngineError) -> Option<&'static str> {
         EngineError::Template(inner) => on_template(inner),
         EngineError::ContextFull { .. } => Some("shorten the prompt, or make the context larger with -c"),
         EngineError::Memory(_) => Some("make the context smaller with -c, or take a smaller model"),
-        EngineError::EmptyPrompt => Some("give a prompt with -p"),
+        EngineError::EmptyPrompt => Some("give one after the model, with -p, or on standard input"),
         _ => None,
     }
 }

@@ -74,11 +74,6 @@ impl Source {
         Ok(text)
     }
 
-    /// Whether it is a person who would have to type it.
-    pub(crate) fn is_terminal(&self) -> bool {
-        *self == Self::Stdin && io::stdin().is_terminal()
-    }
-
     /// The JSON value that the text is.
     pub(crate) fn read_json(self) -> Result<serde_json::Value, CliError> {
         let origin = self.origin();

@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod dump;
 mod engine;
 mod env;
 mod error;
@@ -61,7 +62,7 @@ fn exit_code() -> u8 {
 }
 
 fn run(cli: Cli) -> anyhow::Result<()> {
-    let mut shell = Shell::new(env::Env::read(|name| std::env::var_os(name))?);
+    let mut shell = Shell::new(env::Env::read(|name| std::env::var_os(name))?, cli.verbose);
     commands::run(cli.command, &mut shell)?;
     shell.out.finish()
 }

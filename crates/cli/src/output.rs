@@ -10,6 +10,8 @@
 use std::error::Error;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Stdout, Write};
 
+use crate::escape;
+
 /// What a command exits with when the reader of its output has gone.
 pub(crate) const CLOSED_PIPE_EXIT_CODE: u8 = 0;
 
@@ -36,6 +38,17 @@ impl Out {
     pub(crate) fn exact(&mut self, text: &str) -> io::Result<()> {
         self.write_all(text.as_bytes())?;
         if self.is_terminal() && !text.ends_with('\n') { self.write_all(b"\n") } else { Ok(()) }
+    }
+
+    /// Writes a piece of an answer, and hands it over at once. On a terminal what a model says can move no cursor and
+    /// change no title; elsewhere its bytes stay as they are.
+    pub(crate) fn piece(&mut self, text: &str) -> io::Result<()> {
+        if self.is_terminal() {
+            self.write_all(escape::text(text).as_bytes())?;
+        } else {
+            self.write_all(text.as_bytes())?;
+        }
+        self.flush()
     }
 
     /// Writes `value` as JSON over several lines.

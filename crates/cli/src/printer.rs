@@ -1,9 +1,9 @@
 //! Shows an answer while it is generated, and stops it when the user or the reader of the output wants no more.
 
-use std::io::{self, Write};
+use std::io;
 use std::ops::ControlFlow;
 
-use minfer_engine::{Event, FinishReason, Generated};
+use minfer_engine::{Event, FinishReason, Generated, Timings};
 
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
@@ -48,7 +48,7 @@ impl<'a> Printer<'a> {
             return;
         }
         self.ends_line = text.ends_with('\n');
-        self.failed = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).err();
+        self.failed = self.out.piece(text).err();
     }
 
     /// Ends the line, and tells of an answer that does not end by itself. An interrupt is left to the caller.
@@ -56,9 +56,8 @@ impl<'a> Printer<'a> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        if self.shows_text && !(self.ends_line && generated.text.ends_with('\n')) {
-            writeln!(self.out)?;
-            self.out.flush()?;
+        if !self.ends_line {
+            self.out.piece("\n")?;
         }
         if generated.reason == FinishReason::ContextFull {
             report::warning("the context is full, so the answer is cut off; -c makes it larger");
@@ -75,15 +74,45 @@ pub(crate) fn check_complete(generated: &Generated) -> Result<(), CliError> {
     }
 }
 
-/// `--timings`: how long reading and generating took.
+/// How long reading and generating took, on standard error.
 pub(crate) fn timings(generated: &Generated) {
-    let t = &generated.timings;
-    report::note(format_args!(
-        "prompt: {} tokens read at {:.1} a second, {} known already; answer: {} tokens at {:.1} a second",
-        t.n_prompt,
-        t.prompt_per_second(),
-        t.n_cached,
-        t.n_generated,
-        t.decode_per_second(),
-    ));
+    report::note(in_words(generated.reason, &generated.timings));
+}
+
+fn in_words(reason: FinishReason, t: &Timings) -> String {
+    let tokens = |n| format!("{n} token{}", if n == 1 { "" } else { "s" });
+    let rate = |n, rate: f64| if n == 0 { String::new() } else { format!(", {rate:.1} tokens/s") };
+    let known = if t.n_cached == 0 { String::new() } else { format!(" ({} more known already)", t.n_cached) };
+    let end = match reason {
+        FinishReason::EndOfGeneration | FinishReason::ContextFull => "",
+        FinishReason::StopString => ", ended by a stop text",
+        FinishReason::Length => ", ended by -n",
+        FinishReason::Interrupted => ", ended by Ctrl-C",
+    };
+    format!(
+        "prompt: {}{}{known}; answer: {}{}{end}",
+        tokens(t.n_prompt),
+        rate(t.n_prompt, t.prompt_per_second()),
+        tokens(t.n_generated),
+        // The first token comes with the prompt.
+        rate(t.n_generated.saturating_sub(1), t.decode_per_second()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn timings_in_words() {
+        let second = Duration::from_secs(1);
+        let t = Timings { n_cached: 7, n_prompt: 30, prompt: second, n_generated: 5, decode: second };
+        let want = "prompt: 30 tokens, 30.0 tokens/s (7 more known already); answer: 5 tokens, 4.0 tokens/s";
+        assert_eq!(in_words(FinishReason::EndOfGeneration, &t), want);
+        let t = Timings { n_cached: 0, n_generated: 1, ..t };
+        let want = "prompt: 30 tokens, 30.0 tokens/s; answer: 1 token, ended by -n";
+        assert_eq!(in_words(FinishReason::Length, &t), want);
+    }
 }

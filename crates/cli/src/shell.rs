@@ -10,11 +10,13 @@ pub(crate) struct Shell {
     pub(crate) env: Env,
     /// Standard output.
     pub(crate) out: Out,
+    /// Whether the user wants to know more.
+    pub(crate) verbose: bool,
 }
 
 impl Shell {
-    pub(crate) fn new(env: Env) -> Self {
-        Self { env, out: Out::new() }
+    pub(crate) fn new(env: Env, verbose: bool) -> Self {
+        Self { env, out: Out::new(), verbose }
     }
 
     /// Tells of something that is odd and does not stop the command; on standard error.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use minfer_cpu::{CpuDriver, CpuOptions};
 use minfer_graph::{
-    BackendSet, CParams, Counters, GraphParams, GraphType, InputData, KvType, NamedInput, Registry, Scheduler,
+    Backend, BackendSet, CParams, Counters, GraphParams, GraphType, InputData, KvType, NamedInput, Registry,
+    Scheduler,
 };
 use minfer_models::StepInput;
 
@@ -37,6 +38,8 @@ pub struct ContextParams {
     pub kv_type: KvType,
     /// Backends by name, such as `cpu,vulkan`; `None` for all that can be used.
     pub backends: Option<String>,
+    /// Backends that are out of play, whatever `backends` says; the CPU cannot be.
+    pub disabled: Vec<Backend>,
     /// Fuse the projections of query, key and value in decode steps.
     pub fuse_qkv: bool,
     /// Fuse gate, up and SwiGLU in decode steps.
@@ -55,6 +58,7 @@ impl Default for ContextParams {
             isa: None,
             kv_type: KvType::F16,
             backends: None,
+            disabled: Vec::new(),
             fuse_qkv: true,
             fuse_ffn: true,
             trace: None,
@@ -132,6 +136,7 @@ impl Context {
         let n_threads = cpu.n_threads();
         let mut registry = Registry::new();
         registry.register(Arc::new(cpu));
+        params.disabled.iter().for_each(|backend| registry.switch_off(*backend));
         let backends = match &params.backends {
             Some(names) => registry.request(names)?,
             None => registry.available(),

@@ -66,6 +66,15 @@ impl Registry {
         self.unusable.push(Unusable { backend, reason: reason.into() });
     }
 
+    /// Takes a backend of this build out of play, as the user wishes; the CPU stays.
+    pub fn switch_off(&mut self, backend: Backend) {
+        if backend == Backend::CPU || self.driver(backend).is_none() {
+            return;
+        }
+        self.drivers.retain(|d| d.backend() != backend);
+        self.register_unusable(backend, "it is switched off");
+    }
+
     /// Drivers, highest priority first.
     pub fn drivers(&self) -> &[Arc<dyn BackendDriver>] {
         &self.drivers
@@ -134,6 +143,18 @@ mod tests {
         let set = r.request(" CUDA ,").unwrap();
         assert_eq!(set.iter().collect::<Vec<_>>(), [Backend::CPU, Backend::CUDA]);
         assert_eq!(r.request("").unwrap(), BackendSet::CPU_ONLY);
+    }
+
+    #[test]
+    fn a_backend_that_is_switched_off_cannot_be_had() {
+        let mut r = registry(&[Backend::CPU, Backend::CUDA]);
+        for backend in Backend::known() {
+            r.switch_off(backend);
+        }
+        assert_eq!(r.available(), BackendSet::CPU_ONLY);
+        let reason = "it is switched off".to_owned();
+        assert_eq!(r.request("cuda"), Err(RequestError::NotUsable { name: "cuda", reason }));
+        assert_eq!(r.request("metal"), Err(RequestError::NotInBuild { name: "metal" }));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How a model is run: context, chunks, threads, cache, engines.
+//! How a model is run: context, chunks, threads, cache, engines, traces.
 
 use std::path::PathBuf;
 
@@ -6,6 +6,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use minfer_graph::KvType;
 
+use super::DumpArgs;
 use crate::env::MAX_THREADS;
 use crate::error::CliError;
 
@@ -16,7 +17,7 @@ const HEADING: &str = "Running";
 const DEFAULT_N_BATCH: usize = 2048;
 const DEFAULT_N_UBATCH: usize = 512;
 
-/// The flags of every command that runs a model.
+/// The flags of every command that runs a model on a prompt.
 #[derive(Args, Debug)]
 pub(crate) struct ContextArgs {
     /// Tokens that fit into the context, prompt and answer together; 0 for all that the model was trained for
@@ -25,35 +26,44 @@ pub(crate) struct ContextArgs {
     pub(crate) ctx_size: Option<usize>,
     #[command(flatten)]
     pub(crate) compute: ComputeArgs,
-    /// Write the graph of a decode step to a file, in the DOT language
-    #[arg(long, value_name = "FILE", help_heading = HEADING)]
-    pub(crate) dump_graph: Option<PathBuf>,
-    /// Write the graph of a decode step to a file, as JSON
-    #[arg(long, value_name = "FILE", help_heading = HEADING)]
-    pub(crate) dump_graph_json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) dump: DumpArgs,
 }
 
 /// What decides how fast a model runs, and not what it says.
 #[derive(Args, Debug)]
 pub(crate) struct ComputeArgs {
     /// Number of threads [default: one for each processor core that may be used]
-    #[arg(short, long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_THREADS as u64), help_heading = HEADING)]
+    #[arg(short, long, value_name = "N", value_parser = n_threads(), help_heading = HEADING)]
     pub(crate) threads: Option<usize>,
+    /// Read for the sake of llama.cpp's users: prompts are read with --threads, too (also -tb)
+    #[arg(long, value_name = "N", value_parser = n_threads(), help_heading = HEADING)]
+    pub(crate) threads_batch: Option<usize>,
     /// Most tokens of a prompt in one step; the smaller of this and --ubatch-size counts
     #[arg(short, long, value_name = "N", default_value_t = DEFAULT_N_BATCH, help_heading = HEADING)]
     pub(crate) batch_size: usize,
     /// Most tokens of a prompt in one step (also -ub)
     #[arg(long, value_name = "N", default_value_t = DEFAULT_N_UBATCH, help_heading = HEADING)]
     pub(crate) ubatch_size: usize,
-    /// Type that the cache keeps keys in (also -ctk)
-    #[arg(long, value_name = "TYPE", default_value = "f16", help_heading = HEADING)]
-    pub(crate) cache_type_k: CacheType,
-    /// Type that the cache keeps values in (also -ctv); the same as for the keys
-    #[arg(long, value_name = "TYPE", default_value = "f16", help_heading = HEADING)]
-    pub(crate) cache_type_v: CacheType,
+    /// Type that the cache keeps keys in, and values unless told otherwise (also -ctk) [default: f16]
+    #[arg(long, value_name = "TYPE", help_heading = HEADING)]
+    pub(crate) cache_type_k: Option<CacheType>,
+    /// Type that the cache keeps values in; it has to be that of the keys (also -ctv) [default: f16]
+    #[arg(long, value_name = "TYPE", help_heading = HEADING)]
+    pub(crate) cache_type_v: Option<CacheType>,
     /// Engines to use, by name, separated by commas; the cpu takes what no other does
     #[arg(long, value_name = "LIST", help_heading = HEADING)]
     pub(crate) backend: Option<String>,
+    /// Write the values of the nodes of every step to an archive of NumPy
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    pub(crate) trace: Option<PathBuf>,
+    /// Names of the nodes that are traced, separated by commas; `*` stands for any text [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = HEADING)]
+    pub(crate) trace_nodes: Vec<String>,
+}
+
+fn n_threads() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=MAX_THREADS as u64)
 }
 
 /// What a cached key or value is kept as.
@@ -74,9 +84,50 @@ impl ComputeArgs {
     /// The type of the cache; keys and values have the same.
     pub(crate) fn kv_type(&self) -> Result<KvType, CliError> {
         match (self.cache_type_k, self.cache_type_v) {
-            (CacheType::F16, CacheType::F16) => Ok(KvType::F16),
-            (CacheType::F32, CacheType::F32) => Ok(KvType::F32),
-            _ => Err(CliError::MixedCache),
+            (Some(k), Some(v)) if k != v => Err(CliError::MixedCache),
+            (k, v) => Ok(k.or(v).unwrap_or(CacheType::F16).into()),
         }
+    }
+}
+
+impl From<CacheType> for KvType {
+    fn from(cache: CacheType) -> Self {
+        match cache {
+            CacheType::F16 => Self::F16,
+            CacheType::F32 => Self::F32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        compute: ComputeArgs,
+    }
+
+    fn parse(args: &[&str]) -> ComputeArgs {
+        Only::parse_from(["x"].iter().chain(args)).compute
+    }
+
+    #[test]
+    fn one_type_of_the_cache_counts_for_both() {
+        let kv_type = |args| parse(args).kv_type().ok();
+        assert_eq!(kv_type(&[]), Some(KvType::F16));
+        assert_eq!(kv_type(&["--cache-type-k", "f32"]), Some(KvType::F32));
+        assert_eq!(kv_type(&["--cache-type-v", "f32"]), Some(KvType::F32));
+        assert_eq!(kv_type(&["--cache-type-k", "f32", "--cache-type-v", "f16"]), None);
+    }
+
+    #[test]
+    fn the_smaller_batch_counts() {
+        assert_eq!(parse(&[]).n_ubatch(), 512);
+        assert_eq!(parse(&["-b", "64"]).n_ubatch(), 64);
+        assert_eq!(parse(&["--ubatch-size", "32"]).n_ubatch(), 32);
     }
 }

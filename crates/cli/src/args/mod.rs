@@ -6,6 +6,7 @@
 mod bench;
 mod context;
 mod detokenize;
+mod dump;
 mod generate;
 mod help;
 mod info;
@@ -27,6 +28,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 pub(crate) use bench::{BenchArgs, BenchFormat};
 pub(crate) use context::{CacheType, ComputeArgs, ContextArgs};
 pub(crate) use detokenize::DetokenizeArgs;
+pub(crate) use dump::{DumpArgs, DumpStep};
 pub(crate) use generate::GenerateArgs;
 pub(crate) use info::InfoArgs;
 pub(crate) use logits::LogitsArgs;
@@ -35,7 +37,7 @@ pub(crate) use models::ModelsArgs;
 pub(crate) use perplexity::PerplexityArgs;
 pub(crate) use prompt::{PromptArgs, TokensArgs};
 pub(crate) use render::RenderArgs;
-pub(crate) use run::RunArgs;
+pub(crate) use run::{ChatArgs, RunArgs};
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use tokenize::TokenizeArgs;
 
@@ -54,7 +56,7 @@ const MAX_HELP_COLUMNS: usize = 100;
     args_override_self = true
 )]
 pub(crate) struct Cli {
-    /// Say more: on an error, all its causes
+    /// Say more: on an error, all its causes; of a model that runs, on what
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
     #[command(subcommand)]
@@ -64,7 +66,7 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     Bench(BenchArgs),
     Info(InfoArgs),
     Tokenize(TokenizeArgs),

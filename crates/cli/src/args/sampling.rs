@@ -13,18 +13,18 @@ pub(crate) struct SamplingArgs {
     /// Most tokens to generate; -1 for as many as the context holds
     #[arg(short = 'n', long = "predict", visible_alias = "n-predict", value_name = "N", default_value_t = -1, allow_negative_numbers = true, help_heading = HEADING)]
     n_predict: i64,
-    /// Seed of the random draws; -1 for another one each time
-    #[arg(short, long, value_name = "N", default_value_t = -1, allow_negative_numbers = true, help_heading = HEADING)]
-    seed: i64,
+    /// Seed of the random draws; -1 for another one each time; answers after the first count up from it
+    #[arg(short, long, value_name = "N", default_value = "-1", allow_negative_numbers = true, value_parser = parse_seed, help_heading = HEADING)]
+    seed: Seed,
     /// Always take the best token, as --temp 0 does
     #[arg(long, help_heading = HEADING)]
     greedy: bool,
     /// Temperature: above 1 more surprising, below 1 more predictable
     #[arg(long = "temp", visible_alias = "temperature", value_name = "X", default_value_t = SamplerParams::default().temperature, allow_negative_numbers = true, help_heading = HEADING)]
     temperature: f32,
-    /// Draw from this many of the best tokens only; 0 for all
-    #[arg(long, value_name = "N", default_value_t = SamplerParams::default().top_k, help_heading = HEADING)]
-    top_k: u32,
+    /// Draw from this many of the best tokens only; 0 or less for all
+    #[arg(long, value_name = "N", default_value_t = i64::from(SamplerParams::default().top_k), allow_negative_numbers = true, help_heading = HEADING)]
+    top_k: i64,
     /// Draw from the fewest best tokens that together are this likely; 1 for all
     #[arg(long, value_name = "P", default_value_t = SamplerParams::default().top_p, help_heading = HEADING)]
     top_p: f32,
@@ -32,7 +32,7 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "P", default_value_t = SamplerParams::default().min_p, help_heading = HEADING)]
     min_p: f32,
     /// Draw from tokens that are about as surprising as tokens are on average, up to this probability; 1 for all
-    #[arg(long, value_name = "P", default_value_t = SamplerParams::default().typical_p, help_heading = HEADING)]
+    #[arg(long, visible_alias = "typical-p", value_name = "P", default_value_t = SamplerParams::default().typical_p, help_heading = HEADING)]
     typical: f32,
     /// Draw from tokens within this many standard deviations of the best logit; -1 for all
     #[arg(long, value_name = "X", default_value_t = SamplerParams::default().top_n_sigma, allow_negative_numbers = true, help_heading = HEADING)]
@@ -49,6 +49,9 @@ pub(crate) struct SamplingArgs {
     /// What a token's logit loses for each time it came up lately
     #[arg(long, value_name = "X", default_value_t = SamplerParams::default().frequency_penalty, allow_negative_numbers = true, help_heading = HEADING)]
     frequency_penalty: f32,
+    /// Add BIAS to the logit of token ID, as in `15043+1` or `29905-inf` (may be repeated)
+    #[arg(short = 'l', long, value_name = "ID(+/-)BIAS", value_parser = parse_bias, help_heading = HEADING)]
+    logit_bias: Vec<(u32, f32)>,
     /// End the answer before this text (may be repeated)
     #[arg(short = 'r', long, visible_alias = "reverse-prompt", value_name = "TEXT", allow_hyphen_values = true, help_heading = HEADING)]
     stop: Vec<String>,
@@ -75,9 +78,10 @@ impl SamplingArgs {
 
     fn sampler(&self) -> SamplerParams {
         SamplerParams {
-            seed: u64::try_from(self.seed).ok(),
+            seed: self.seed,
             temperature: if self.greedy { 0.0 } else { self.temperature },
-            top_k: self.top_k,
+            // More than a vocabulary can have is all, too.
+            top_k: u32::try_from(self.top_k.max(0)).unwrap_or(0),
             top_p: self.top_p,
             min_p: self.min_p,
             typical_p: self.typical,
@@ -86,9 +90,31 @@ impl SamplingArgs {
             repeat_last_n: self.repeat_last_n,
             presence_penalty: self.presence_penalty,
             frequency_penalty: self.frequency_penalty,
+            logit_bias: self.logit_bias.clone(),
             ..SamplerParams::default()
         }
     }
+}
+
+/// `None` for another one each time.
+type Seed = Option<u64>;
+
+/// A value of a flag that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum ValueError {
+    #[error("expected a number from 0 to 2^64 - 1, or -1")]
+    Seed,
+    #[error("expected a token id, a sign and a number, for instance 15043+1 or 29905-inf")]
+    Bias,
+}
+
+fn parse_seed(text: &str) -> Result<Seed, ValueError> {
+    if text == "-1" { Ok(None) } else { text.parse().map(Some).map_err(|_| ValueError::Seed) }
+}
+
+fn parse_bias(text: &str) -> Result<(u32, f32), ValueError> {
+    let (id, bias) = text.split_at(text.find(['+', '-']).ok_or(ValueError::Bias)?);
+    id.parse().ok().zip(bias.parse().ok()).ok_or(ValueError::Bias)
 }
 
 #[cfg(test)]
@@ -135,5 +161,25 @@ mod tests {
         assert_eq!(set.stop, ["-x"]);
         assert_eq!(params(&["--n-predict", "-1", "--seed", "-1"]).n_predict, None);
         assert!(params(&["--greedy", "--temp", "1"]).sampler.is_greedy());
+        assert_eq!(params(&["--top-k", "-1"]).sampler.top_k, 0);
+        assert_eq!(params(&["--top-k", "99999999999"]).sampler.top_k, 0);
+        let bias = params(&["-l", "5+1.5", "--logit-bias", "7-inf"]).sampler.logit_bias;
+        assert_eq!(bias, [(5, 1.5), (7, f32::NEG_INFINITY)]);
+    }
+
+    #[test]
+    fn a_seed_is_any_number_of_64_bits() {
+        assert_eq!(parse_seed("18446744073709551615"), Ok(Some(u64::MAX)));
+        assert_eq!(parse_seed("-1"), Ok(None));
+        for text in ["-2", "", "x", "18446744073709551616"] {
+            assert_eq!(parse_seed(text), Err(ValueError::Seed), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bias_has_an_id_a_sign_and_a_number() {
+        for text in ["", "5", "+1", "5+", "5+x", "-5+1", "5*1"] {
+            assert_eq!(parse_bias(text), Err(ValueError::Bias), "{text}");
+        }
     }
 }

@@ -7,13 +7,15 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
 /// What is typed, and the flag that it means.
-pub(super) const SHORTS: [(&str, &str); 7] = [
+pub(super) const SHORTS: [(&str, &str); 9] = [
     ("-ub", "--ubatch-size"),
+    ("-tb", "--threads-batch"),
     ("-pg", "--prompt-gen"),
     ("-ctk", "--cache-type-k"),
     ("-ctv", "--cache-type-v"),
     ("-sys", "--system-prompt"),
     ("-no-cnv", "--no-template"),
+    ("-cnv", "--conversation"),
     ("-sp", "--special"),
 ];
 

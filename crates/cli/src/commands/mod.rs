@@ -19,7 +19,7 @@ use crate::shell::Shell;
 /// Does what was asked.
 pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
     match command {
-        Command::Run(args) => run::run(args, shell),
+        Command::Run(args) => run::run(*args, shell),
         Command::Bench(args) => bench::run(&args, shell),
         Command::Info(args) => info::run(&args, shell),
         Command::Tokenize(args) => tokenize::run(args, shell),

@@ -20,7 +20,7 @@ const COMMANDS: [&[&str]; 7] = [
     &["tokenize", "-p", "Hello, <|im_end|> w\u{f6}rld"],
     &["detokenize", "--no-special", "1", "2", "200"],
     &["render", "-"],
-    &["run", "-p", "the", "-n", "3", "-t", "2"],
+    &["run", "-p", "the", "-n", "3", "-t", "2", "--no-timings"],
     GENERATE,
 ];
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{TINY, minfer, stderr, stdout};
+use crate::support::{TINY, minfer, real, stderr, stdout};
 
 /// What every test needs to get the same answer twice.
 const FIXED: [&str; 4] = ["--greedy", "-n", "6", "--ignore-eos"];
@@ -86,10 +86,110 @@ fn flags_decide_what_is_generated() {
 }
 
 #[test]
-fn timings_go_to_standard_error() {
-    let assert = minfer(["run", TINY, "hi", "--timings"].iter().chain(&FIXED)).assert().success();
-    assert!(stderr(&assert).starts_with("prompt: "), "{}", stderr(&assert));
+fn timings_go_to_standard_error_unless_unwanted() {
+    let assert = minfer(["run", TINY, "hi"].iter().chain(&FIXED)).assert().success();
+    let told = stderr(&assert);
+    assert!(
+        told.starts_with("prompt: ")
+            && told.contains("; answer: 6 tokens, ")
+            && told.ends_with(", ended by -n\n"),
+        "{told}"
+    );
+    for flag in ["--no-timings", "--no-perf"] {
+        let silent = minfer(["run", TINY, "hi", flag].iter().chain(&FIXED)).assert().success();
+        assert_eq!((stdout(&silent), stderr(&silent)), (stdout(&assert), String::new()));
+    }
+}
+
+#[test]
+fn the_tokens_of_the_prompt_can_be_seen() {
+    let args = ["run", TINY, "hi", "--verbose-prompt", "--no-timings"];
+    let assert = minfer(args.iter().chain(&FIXED)).assert().success();
+    let told: Vec<_> = stderr(&assert).lines().map(|line| line.trim_start().to_owned()).collect();
+    assert_eq!((told[0].as_str(), told[8].as_str()), ("262 \"<|im_start|>\"", "10 \"\\n\""), "{told:?}");
     assert_eq!(stdout(&assert), answer(&[TINY, "hi"], ""));
+}
+
+#[test]
+fn a_stop_text_ends_the_answer_and_is_not_shown() {
+    let whole = answer(&[TINY, "hi"], "");
+    let (at, stop) = whole.trim_end().char_indices().nth(2).unwrap();
+    let args = ["run", TINY, "hi", "-r", &stop.to_string()];
+    let assert = minfer(args.iter().chain(&FIXED)).assert().success();
+    let first = whole.find(stop).unwrap().min(at);
+    assert_eq!(stdout(&assert).trim_end_matches('\n'), whole[..first].trim_end_matches('\n'));
+    assert!(stderr(&assert).contains("ended by a stop text"), "{}", stderr(&assert));
+}
+
+#[test]
+fn what_is_odd_about_the_context_is_warned_about() {
+    let warning = |args: &[&str]| {
+        let all = ["run", TINY, "hi", "--no-timings"].iter().chain(args).chain(&FIXED);
+        stderr(&minfer(all).assert().success())
+    };
+    assert_eq!(warning(&["-c", "128", "-t", "2", "-tb", "2"]), "");
+    let longer = warning(&["-c", "129"]);
+    assert!(longer.contains("longer than the 128 tokens that the model was trained for"), "{longer}");
+    let threads = warning(&["-t", "1", "-tb", "2"]);
+    assert!(threads.starts_with("warning: --threads-batch changes nothing"), "{threads}");
+}
+
+#[test]
+fn a_model_without_a_template_wants_to_be_told_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("m.gguf");
+    let (key, other) =
+        (b"tokenizer.chat_template", b"tokenizer.chat_template".map(|b| b ^ u8::from(b == b'p')));
+    let mut bytes = fs::read(TINY).unwrap();
+    let at = bytes.windows(key.len()).position(|window| window == key).unwrap();
+    bytes[at..at + key.len()].copy_from_slice(&other);
+    fs::write(&model, bytes).unwrap();
+    let model = model.to_str().unwrap();
+    let told = stderr(&minfer(["run", model, "hi"]).assert().code(3));
+    assert!(told.contains("no chat template") && told.contains("--no-template"), "{told}");
+    assert_eq!(answer(&[model, "hi", "--no-template"], ""), answer(&[TINY, "hi", "--no-template"], ""));
+}
+
+#[test]
+fn a_graph_is_drawn_without_a_prompt_or_a_weight() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("g.json");
+    let nodes = |args: &[&str]| {
+        let all = ["run", TINY, "-n", "0", "--dump-graph-json", path.to_str().unwrap()];
+        let assert = minfer(all.iter().chain(args)).write_stdin("").assert().success();
+        assert_eq!((stdout(&assert), stderr(&assert)), (String::new(), String::new()));
+        let graph: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        (graph["params"]["type"].clone(), graph["params"]["n_tokens"].clone())
+    };
+    assert_eq!(nodes(&[]), ("decode".into(), 1.into()));
+    assert_eq!(nodes(&["--dump-graph-step", "prefill", "-ub", "64"]), ("prefill".into(), 64.into()));
+    assert_eq!(nodes(&["--dump-graph-step", "prefill"]), ("prefill".into(), 128.into()));
+    let nowhere = ["run", TINY, "-n", "0", "--dump-graph", "/nonexistent/g.dot"];
+    assert!(stderr(&minfer(nowhere).assert().code(5)).starts_with("error: cannot write /nonexistent/g.dot"));
+}
+
+#[test]
+fn chosen_nodes_are_traced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.npz");
+    let flags = ["--trace", path.to_str().unwrap(), "--trace-nodes", "*.q_rope,logits"];
+    let assert = minfer(["run", TINY, "hi"].iter().chain(&flags).chain(&FIXED)).assert().success();
+    assert_eq!(stdout(&assert), answer(&[TINY, "hi"], ""));
+    let archive = fs::read(&path).unwrap();
+    let has = |name: &str| archive.windows(name.len()).any(|window| window == name.as_bytes());
+    assert!(has("0/0.q_rope.npy") && has("0/logits.npy") && !has("ffn"), "{}", archive.len());
+}
+
+#[test]
+fn real_models_answer() {
+    for (file, prompt, want) in [
+        ("smollm2-135m-instruct-q4_1.gguf", "Hello", "Hello! How can I assist you today?\n"),
+        ("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", "Hello", "Hello! How can I assist you today?\n"),
+    ] {
+        let Some(model) = real(file) else { continue };
+        let args = ["run", model.to_str().unwrap(), "--greedy", "-n", "16", prompt];
+        assert_eq!(stdout(&minfer(args).assert().success()), want, "{file}");
+    }
 }
 
 #[test]

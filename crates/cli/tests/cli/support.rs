@@ -63,3 +63,14 @@ pub(crate) fn shared(folder: &str) -> Option<PathBuf> {
     }
     Some(path)
 }
+
+/// A real model, if it is in the folder of models; says so and gives nothing where it is not.
+pub(crate) fn real(file: &str) -> Option<PathBuf> {
+    let default = || std::env::home_dir().unwrap_or_default().join(".cache/minfer/models");
+    let path = std::env::var_os("MINFER_MODELS").map_or_else(default, PathBuf::from).join(file);
+    if !path.is_file() {
+        eprintln!("skipped: no file {}", path.display());
+        return None;
+    }
+    Some(path)
+}

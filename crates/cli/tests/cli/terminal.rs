@@ -2,10 +2,13 @@
 
 #![cfg(unix)]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 
 use crate::support::{TINY, binary, minfer};
+
+/// A model whose template opens the assistant's turn, as that of `TINY` does not.
+const CHATTY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/qwen2-tied-q4_0.gguf");
 
 fn interrupt(child: &Child) {
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
@@ -28,7 +31,8 @@ fn ctrl_c_ends_an_answer() {
     out.read_to_end(&mut rest).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.lines().all(|line| line.starts_with("warning: a context of 400000")), "{told}");
     assert!(rest.ends_with(b"\n"), "the line is ended");
 }
 
@@ -36,19 +40,32 @@ fn ctrl_c_ends_an_answer() {
 struct Terminal {
     child: Child,
     screen: BufReader<std::process::ChildStdout>,
+    /// Where the history is kept.
+    home: tempfile::TempDir,
 }
+
+/// A terminal that lines are simply typed into.
+const PLAIN: &str = "dumb";
+/// One that they can be edited on.
+const EDITING: &str = "xterm";
 
 impl Terminal {
     #[allow(clippy::print_stderr, reason = "a skipped test says so")]
-    fn open(arguments: &str) -> Option<Self> {
+    fn open(kind: &str, arguments: &str) -> Option<Self> {
         let line = format!("{} {arguments}", binary());
-        let mut command = Command::new("script");
-        command.args(["-qec", &line, "/dev/null"]).env("TERM", "dumb").env("NO_COLOR", "1");
+        // A test that waits for what never comes should fail, not hang.
+        let mut command = Command::new("timeout");
+        command
+            .args(["--foreground", "60", "script", "-qec", &line, "/dev/null"])
+            .env("TERM", kind)
+            .env("NO_COLOR", "1");
+        let home = tempfile::tempdir().unwrap();
+        command.env("XDG_STATE_HOME", home.path());
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         match command.spawn() {
             Ok(mut child) => {
                 let screen = BufReader::new(child.stdout.take().unwrap());
-                Some(Self { child, screen })
+                Some(Self { child, screen, home })
             }
             Err(error) => {
                 eprintln!("skipped: cannot run `script`: {error}");
@@ -57,15 +74,20 @@ impl Terminal {
         }
     }
 
-    /// Waits for a line with `part` in it.
+    /// Waits until `part` is shown; gives what was shown since the last wait, up to the end of it.
     fn wait_for(&mut self, part: &str) -> String {
-        let mut seen = String::new();
-        while !seen.contains(part) {
-            let mut line = Vec::new();
-            assert_ne!(self.screen.read_until(b'\n', &mut line).unwrap(), 0, "no {part:?} in {seen:?}");
-            seen.push_str(&String::from_utf8_lossy(&line));
+        let (mut seen, mut byte) = (Vec::new(), [0]);
+        while !seen.ends_with(part.as_bytes()) {
+            let n = self.screen.read(&mut byte).unwrap_or(0);
+            assert_ne!(n, 0, "no {part:?} in {:?}", String::from_utf8_lossy(&seen));
+            seen.push(byte[0]);
         }
-        seen
+        String::from_utf8_lossy(&seen).into_owned()
+    }
+
+    fn type_raw(&mut self, text: &str) {
+        let keyboard = self.child.stdin.as_mut().unwrap();
+        keyboard.write_all(text.as_bytes()).and_then(|()| keyboard.flush()).unwrap();
     }
 
     fn type_line(&mut self, line: &str) {
@@ -73,38 +95,107 @@ impl Terminal {
     }
 }
 
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+
+/// Tokens of the prompt that were read, and that were known, as the next answer's timings tell.
+fn read_and_known(terminal: &mut Terminal) -> (usize, usize) {
+    let told = terminal.wait_for("; answer: ");
+    let told = &told[told.rfind("prompt: ").unwrap()..];
+    let number = |before: &str| told.split_once(before)?.1.split(' ').next()?.parse().ok();
+    (number("prompt: ").unwrap(), number(" tokens/s (").unwrap_or(0))
+}
+
 #[test]
 fn a_conversation_appends_to_the_cache_and_obeys_its_commands() {
-    let arguments = format!("run {TINY} --greedy -n 4 --ignore-eos --timings");
-    let Some(mut terminal) = Terminal::open(&arguments) else { return };
+    let Some(mut terminal) = Terminal::open(PLAIN, &format!("run {CHATTY} --greedy -n 4 --ignore-eos"))
+    else {
+        return;
+    };
     terminal.wait_for("/help lists the commands");
     terminal.type_line("the cat");
-    terminal.wait_for(" 0 known already");
+    let (first, known) = read_and_known(&mut terminal);
+    assert_eq!(known, 0);
     terminal.type_line("the cat");
-    let told = terminal.wait_for(" known already");
-    assert!(!told.contains(" 0 known already"), "{told}");
+    // The cache has the first prompt and the answer but for its last token, which nothing came after.
+    let (second, known) = read_and_known(&mut terminal);
+    assert_eq!(known, first + 3);
     terminal.type_line("/regen");
-    let told = terminal.wait_for(" known already");
-    assert!(told.contains("prompt: 1 tokens read"), "{told}");
+    assert_eq!(read_and_known(&mut terminal), (1, known + second - 1));
     terminal.type_line("/dance");
     terminal.wait_for("unknown command '/dance'");
     terminal.type_line("/clear");
     terminal.type_line("/regen");
     terminal.wait_for("there is no answer yet");
+    terminal.type_line("/system be brief");
+    terminal.type_line("the cat");
+    let (with_system, _) = read_and_known(&mut terminal);
+    assert!(with_system > first, "{with_system}");
+    terminal.type_line("/exit");
+    assert!(terminal.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_line_goes_on_after_a_backslash_and_the_history_is_kept() {
+    let arguments = format!("run {TINY} --greedy -n 1 --ignore-eos --verbose-prompt");
+    let Some(mut terminal) = Terminal::open(EDITING, &arguments) else { return };
+    // What is typed before the prompt is there would reach a terminal that edits nothing yet.
+    terminal.wait_for("> ");
+    terminal.type_line("x\\");
+    terminal.wait_for("| ");
+    terminal.type_line("y");
+    let told = terminal.wait_for("; answer: ");
+    let places = ["\"x\"", "\"\\n\"", "\"y\""].map(|token| told.rfind(token).unwrap_or(0));
+    assert!(0 < places[0] && places[0] < places[2] && places[2] < places[1], "{told}");
+    terminal.wait_for("> ");
+    terminal.type_raw(CTRL_D);
+    assert!(terminal.child.wait().unwrap().success());
+    let history = std::fs::read_to_string(terminal.home.path().join("minfer/history")).unwrap();
+    assert!(history.contains("x\\ny"), "{history:?}");
+}
+
+#[test]
+fn ctrl_c_stops_an_answer_and_twice_at_the_prompt_ends() {
+    let arguments = format!("run {TINY} --ignore-eos -c 400000 --special");
+    let Some(mut terminal) = Terminal::open(EDITING, &arguments) else { return };
+    terminal.wait_for("> ");
+    terminal.type_line("a");
+    // The answer has begun.
+    terminal.wait_for("\n");
+    terminal.screen.read_exact(&mut [0; 4]).unwrap();
+    terminal.type_raw(CTRL_C);
+    terminal.wait_for("ended by Ctrl-C");
+    terminal.wait_for("> ");
+    terminal.type_raw(CTRL_C);
+    terminal.wait_for("Ctrl-C once more ends");
+    terminal.wait_for("> ");
+    terminal.type_raw(CTRL_C);
+    assert!(terminal.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_conversation_may_begin_with_a_prompt() {
+    let arguments = format!("run {CHATTY} hi -cnv --greedy -n 2 --ignore-eos");
+    let Some(mut terminal) = Terminal::open(PLAIN, &arguments) else { return };
+    let (first, _) = read_and_known(&mut terminal);
+    terminal.wait_for("/help lists the commands");
+    terminal.type_line("hi");
+    assert_eq!(read_and_known(&mut terminal).1, first + 1);
     terminal.type_line("/exit");
     assert!(terminal.child.wait().unwrap().success());
 }
 
 #[test]
 fn a_conversation_outlives_what_does_not_fit() {
-    let Some(mut terminal) = Terminal::open(&format!("run {TINY} -c 24 --greedy -n 2 --timings")) else {
+    let Some(mut terminal) = Terminal::open(PLAIN, &format!("run {TINY} -c 24 --greedy -n 2")) else {
         return;
     };
     terminal.wait_for("/help lists the commands");
     terminal.type_line(&"long ".repeat(20));
     terminal.wait_for("hint: shorten the prompt");
+    terminal.wait_for("hint: /clear begins anew");
     terminal.type_line("a");
-    terminal.wait_for(" known already");
+    assert_eq!(read_and_known(&mut terminal).1, 0);
     terminal.type_line("/exit");
     assert!(terminal.child.wait().unwrap().success());
 }

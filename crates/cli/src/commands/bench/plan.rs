@@ -59,8 +59,11 @@ impl Setup {
             threads: Some(self.n_threads),
             batch_size: self.n_batch,
             ubatch_size: self.n_ubatch,
-            cache_type_k: self.cache,
-            cache_type_v: self.cache,
+            cache_type_k: Some(self.cache),
+            cache_type_v: Some(self.cache),
+            threads_batch: None,
+            trace: None,
+            trace_nodes: Vec::new(),
             backend: args.backend.clone(),
         }
     }

@@ -1,48 +1,72 @@
 //! A conversation on a terminal. The cache is appended to: only what is new in a prompt is read.
 
-use minfer_engine::{Context, Conversation, SeqId};
-use minfer_text::tokenizer::EncodeOptions;
+use minfer_engine::{Conversation, EngineError};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
-use super::How;
+use super::history::History;
 use super::line::{HELP, Line};
+use super::speaker::Speaker;
 use crate::error::CliError;
 use crate::fault::Fault;
-use crate::interrupt::Interrupt;
-use crate::printer::{self, Printer};
-use crate::shell::Shell;
-use crate::{prompt, report};
+use crate::report;
 
 const PROMPT: &str = "> ";
+/// Before a line that goes on from one that ended with a backslash.
+const MORE: &str = "| ";
 
 /// Asks and answers until the user has had enough.
-pub(super) fn hold(
-    conversation: Conversation,
-    context: &mut Context,
-    how: &How,
-    shell: &mut Shell,
-) -> anyhow::Result<()> {
-    let mut editor = DefaultEditor::new().map_err(unusable_terminal)?;
-    let interrupt = Interrupt::install()?;
-    let seq = context.new_sequence()?;
-    let mut talk = Talk { conversation, context, seq, how, interrupt, shell };
+pub(super) fn hold(conversation: Conversation, speaker: Speaker<'_>) -> anyhow::Result<()> {
+    let mut talk = Talk { conversation, speaker };
+    if talk.conversation.messages().last().is_some_and(|message| message["role"] == "user") {
+        talk.reply(pop_question)?;
+    }
     report::note("/help lists the commands, /exit or Ctrl-D ends");
-    loop {
-        match editor.readline(PROMPT) {
-            Ok(line) => {
-                let line = line.trim_end();
-                // A history that takes no more lines is no reason to stop.
-                let _ = editor.add_history_entry(line);
-                match Line::parse(line) {
-                    Line::Exit => return Ok(()),
-                    line => talk.take(line)?,
+    let mut keyboard = Keyboard::open()?;
+    while let Some(text) = keyboard.read()? {
+        match Line::parse(&text) {
+            Line::Exit => break,
+            line => talk.take(line)?,
+        }
+    }
+    Ok(())
+}
+
+/// What is typed.
+struct Keyboard {
+    editor: DefaultEditor,
+    history: History,
+}
+
+impl Keyboard {
+    fn open() -> Result<Self, CliError> {
+        let mut editor = DefaultEditor::new().map_err(unusable_terminal)?;
+        let history = History::load(&mut editor);
+        Ok(Self { editor, history })
+    }
+
+    /// The next text, of one or more lines; `None` at the end, by Ctrl-D or by Ctrl-C twice.
+    fn read(&mut self) -> Result<Option<String>, CliError> {
+        let (mut text, mut wants_out) = (String::new(), false);
+        loop {
+            let prompt = if text.is_empty() { PROMPT } else { MORE };
+            match self.editor.readline(prompt) {
+                Ok(line) => match line.strip_suffix('\\') {
+                    Some(line) => text.extend([line, "\n"]),
+                    None => {
+                        text.push_str(&line);
+                        self.history.add(&mut self.editor, &text);
+                        return Ok(Some(text));
+                    }
+                },
+                Err(ReadlineError::Interrupted) if wants_out => return Ok(None),
+                Err(ReadlineError::Interrupted) => {
+                    (text, wants_out) = (String::new(), true);
+                    report::note("Ctrl-C once more ends");
                 }
+                Err(ReadlineError::Eof) => return Ok(None),
+                Err(error) => return Err(unusable_terminal(error)),
             }
-            // Ctrl-C at the prompt drops the line, as in a shell.
-            Err(ReadlineError::Interrupted) => {}
-            Err(ReadlineError::Eof) => return Ok(()),
-            Err(error) => return Err(unusable_terminal(error).into()),
         }
     }
 }
@@ -53,44 +77,29 @@ fn unusable_terminal(error: ReadlineError) -> CliError {
 
 struct Talk<'a> {
     conversation: Conversation,
-    context: &'a mut Context,
-    seq: SeqId,
-    how: &'a How,
-    interrupt: Interrupt,
-    shell: &'a mut Shell,
+    speaker: Speaker<'a>,
 }
 
 impl Talk<'_> {
     fn take(&mut self, line: Line) -> anyhow::Result<()> {
         match line {
-            Line::Empty | Line::Exit => Ok(()),
-            Line::Say(text) => self.say(&text),
-            Line::Clear => {
-                self.conversation.clear();
-                Ok(())
-            }
-            Line::Regen => self.regenerate(),
-            Line::System(text) => {
-                self.conversation.set_system(text.as_deref());
-                Ok(())
-            }
-            Line::Help => {
-                report::lines(HELP);
-                Ok(())
-            }
+            Line::Empty | Line::Exit => {}
+            Line::Say(text) => return self.say(&text),
+            Line::Clear => self.conversation.clear(),
+            Line::Regen => return self.regenerate(),
+            Line::System(text) => self.conversation.set_system(text.as_deref()),
+            Line::Help => report::lines(HELP),
             Line::Unknown(command) => {
                 report::warning(format_args!("unknown command '{command}'; /help lists them"));
-                Ok(())
             }
         }
+        Ok(())
     }
 
     fn say(&mut self, text: &str) -> anyhow::Result<()> {
-        prompt::encode(self.context.model().tokenizer(), text, EncodeOptions::default(), self.shell)?;
+        self.speaker.check_bytes(text)?;
         self.conversation.push("user", text);
-        self.reply(|conversation| {
-            conversation.pop("user");
-        })
+        self.reply(pop_question)
     }
 
     fn regenerate(&mut self) -> anyhow::Result<()> {
@@ -101,26 +110,21 @@ impl Talk<'_> {
         self.reply(|conversation| conversation.push("assistant", old["content"].as_str().unwrap_or_default()))
     }
 
-    /// Answers the last message. A request that cannot be served is told, undone, and ends nothing.
+    /// Answers the last message. A request that cannot be served is told and undone, and the conversation goes on.
     fn reply(&mut self, undo: impl FnOnce(&mut Conversation)) -> anyhow::Result<()> {
-        self.interrupt.reset();
-        let mut printer = Printer::new(&mut self.shell.out, &self.interrupt, true);
-        let sink = &mut |event: minfer_engine::Event<'_>| printer.event(event);
-        let error = match self.conversation.reply(self.context, self.seq, &self.how.params, sink) {
-            Ok(answer) => {
-                printer.finish(&answer)?;
-                if self.how.with_timings {
-                    printer::timings(&answer);
-                }
-                return Ok(());
-            }
-            Err(error) => anyhow::Error::from(error),
-        };
+        let Err(error) = self.speaker.answer(&mut self.conversation) else { return Ok(()) };
         if Fault::of(&error) != Fault::Request {
             return Err(error);
         }
         undo(&mut self.conversation);
         report::error(&error, false);
+        if matches!(error.downcast_ref(), Some(EngineError::ContextFull { .. })) {
+            report::hint("/clear begins anew");
+        }
         Ok(())
     }
+}
+
+fn pop_question(conversation: &mut Conversation) {
+    conversation.pop("user");
 }

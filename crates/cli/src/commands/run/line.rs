@@ -26,17 +26,18 @@ pub(super) const HELP: &str = "\
 /clear         begin anew; the system message stays
 /regen         answer the last message once more
 /system TEXT   set the system message; without TEXT, remove it
-/exit          end (also Ctrl-D)
+/exit          end (also Ctrl-D, or Ctrl-C twice)
 Ctrl-C         stop an answer
-//...           say something that begins with a slash";
+\\              at the end of a line: go on in the next one
+//...          say something that begins with a slash";
 
 impl Line {
     /// Reads a line: a command if it begins with a slash.
     pub(super) fn parse(line: &str) -> Self {
-        let line = line.trim();
-        let Some(command) = line.strip_prefix('/') else {
-            return if line.is_empty() { Self::Empty } else { Self::Say(line.to_owned()) };
-        };
+        if line.trim().is_empty() {
+            return Self::Empty;
+        }
+        let Some(command) = line.strip_prefix('/') else { return Self::Say(line.to_owned()) };
         if command.starts_with('/') {
             return Self::Say(command.to_owned());
         }
@@ -47,7 +48,7 @@ impl Line {
             ("system", text) => Self::System((!text.is_empty()).then(|| text.to_owned())),
             ("help" | "?", "") => Self::Help,
             ("exit" | "quit" | "bye", "") => Self::Exit,
-            _ => Self::Unknown(line.to_owned()),
+            _ => Self::Unknown(line.trim().to_owned()),
         }
     }
 }
@@ -60,7 +61,8 @@ mod tests {
     fn lines_are_told_apart() {
         for (line, want) in [
             ("  ", Line::Empty),
-            (" Hi /exit ", Line::Say("Hi /exit".into())),
+            ("  Hi /exit\nand ", Line::Say("  Hi /exit\nand ".into())),
+            (" /exit", Line::Say(" /exit".into())),
             ("//etc/passwd", Line::Say("/etc/passwd".into())),
             ("/clear ", Line::Clear),
             ("/regen", Line::Regen),

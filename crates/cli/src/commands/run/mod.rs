@@ -1,106 +1,50 @@
-//! `minfer run`: an answer, or a conversation.
+//! `minfer run`: an answer, a text that goes on, or a conversation.
+//!
+//! Everything that can be wrong with what was typed is found before the weights are read: [`opening`] turns it into the
+//! first thing that the model will read, then [`speaker`] generates and shows, once or as often as [`conversation`] wants.
 
 mod conversation;
+mod history;
 mod line;
+mod opening;
+mod speaker;
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use minfer_engine::{Context, Conversation, GenerateParams, Generated, Model, generate};
 use minfer_hub::DEFAULT_MODEL;
-use minfer_text::chat::{ChatTemplate, TemplateContext};
-use minfer_text::tokenizer::EncodeOptions;
 
-use crate::args::{ContextArgs, RunArgs};
-use crate::error::CliError;
+use crate::args::RunArgs;
 use crate::input::Source;
-use crate::interrupt::Interrupt;
-use crate::printer::{self, Printer};
 use crate::shell::Shell;
-use crate::{engine, prompt};
+use crate::{engine, printer};
+
+use opening::Opening;
+use speaker::{Settings, Speaker};
 
 pub(super) fn run(args: RunArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let selection = args.model.select(args.prompt.argument.as_deref())?;
     let source = args.prompt.source(selection.rest)?;
     let model = engine::load(selection.model.as_deref().unwrap_or(DEFAULT_MODEL), &args.model.open)?;
-    let how = How { params: args.sampling.params(), with_timings: args.timings };
-    if args.no_template {
-        let ids = prompt::encode_raw(&model, &source.read_prompt()?, shell)?;
-        return with_context(&model, &args.context, shell, |context, shell| {
-            continue_text(context, &ids, &how, shell)
-        });
-    }
-    let arguments = args.template_args.into_iter().collect();
-    let mut conversation = Conversation::new(template(&model, args.template_file)?, arguments);
-    conversation.set_system(args.system.as_deref());
-    if source.is_terminal() {
-        return with_context(&model, &args.context, shell, |context, shell| {
-            conversation::hold(conversation, context, &how, shell)
-        });
-    }
-    conversation.push("user", &question(&model, source, shell)?);
-    with_context(&model, &args.context, shell, |context, shell| answer(conversation, context, &how, shell))
+    let settings = Settings {
+        params: args.sampling.params(),
+        with_prompt: args.verbose_prompt,
+        with_timings: !args.no_timings,
+    };
+    let only_draws =
+        args.context.dump.is_wanted() && source == Source::Stdin && settings.params.n_predict == Some(0);
+    let opening = if only_draws { None } else { Some(Opening::prepare(&model, source, args.chat, shell)?) };
+    let mut context = engine::without_weights(&model, &args.context, shell)?;
+    let Some(opening) = opening else { return Ok(()) };
+    engine::load_weights(&mut context, shell)?;
+    let spoken = Speaker::new(&mut context, settings, shell).and_then(|speaker| speak(opening, speaker));
+    let finished = engine::finish(&mut context);
+    spoken?;
+    finished
 }
 
-/// How answers are made, and what is told about them.
-struct How {
-    params: GenerateParams,
-    with_timings: bool,
-}
-
-/// Runs `body` with a context and finishes the reports of the context even when it was broken off.
-fn with_context(
-    model: &Arc<Model>,
-    args: &ContextArgs,
-    shell: &mut Shell,
-    body: impl FnOnce(&mut Context, &mut Shell) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut context = engine::context(model, args, shell)?;
-    let result = body(&mut context, shell);
-    engine::finish(&mut context)?;
-    result
-}
-
-/// The user's message; a warning names what the model has no token for.
-fn question(model: &Model, source: Source, shell: &Shell) -> anyhow::Result<String> {
-    let text = source.read_prompt()?;
-    if text.is_empty() {
-        return Err(CliError::Missing { what: "prompt" }.into());
-    }
-    prompt::encode(model.tokenizer(), &text, EncodeOptions::default(), shell)?;
-    Ok(text)
-}
-
-fn template(model: &Arc<Model>, file: Option<PathBuf>) -> anyhow::Result<ChatTemplate> {
-    let Some(path) = file else { return Ok(model.chat_template(false)?) };
-    let context = TemplateContext::from_metadata(model.file().metadata());
-    Ok(ChatTemplate::parse(&Source::file(path).read()?, context)?)
-}
-
-fn answer(
-    mut conversation: Conversation,
-    context: &mut Context,
-    how: &How,
-    shell: &mut Shell,
-) -> anyhow::Result<()> {
-    let (seq, interrupt) = (context.new_sequence()?, Interrupt::install()?);
-    let mut printer = Printer::new(&mut shell.out, &interrupt, true);
-    let answer = conversation.reply(context, seq, &how.params, &mut |event| printer.event(event))?;
-    printer.finish(&answer)?;
-    conclude(&answer, how)
-}
-
-fn continue_text(context: &mut Context, ids: &[u32], how: &How, shell: &mut Shell) -> anyhow::Result<()> {
-    let (seq, interrupt) = (context.new_sequence()?, Interrupt::install()?);
-    let mut printer = Printer::new(&mut shell.out, &interrupt, true);
-    let text = generate(context, seq, ids, &how.params, &mut |event| printer.event(event))?;
-    printer.finish(&text)?;
-    conclude(&text, how)
-}
-
-fn conclude(generated: &Generated, how: &How) -> anyhow::Result<()> {
-    if how.with_timings {
-        printer::timings(generated);
-    }
-    Ok(printer::check_complete(generated)?)
+fn speak(opening: Opening, mut speaker: Speaker<'_>) -> anyhow::Result<()> {
+    let answer = match opening {
+        Opening::Text(ids) => speaker.go_on(&ids)?,
+        Opening::Question(mut conversation) => speaker.answer(&mut conversation)?,
+        Opening::Conversation(conversation) => return conversation::hold(conversation, speaker),
+    };
+    Ok(printer::check_complete(&answer)?)
 }
