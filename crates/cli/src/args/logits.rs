@@ -32,7 +32,7 @@ pub(crate) struct LogitsArgs {
     /// Write JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write all logits to a file for NumPy, as f32 [n_vocab] or [n_tokens, n_vocab], and show none unless with --json
+    /// Write all logits to a file for NumPy, as f32: one row, or one for each position; none are shown unless with --json
     #[arg(short, long, value_name = "FILE.npy")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]

@@ -74,6 +74,7 @@ impl Bench<'_> {
     ) -> anyhow::Result<()> {
         let n_ctx = tests.iter().map(Test::n_tokens).max().unwrap_or(0);
         let mut context = engine::with_size(&self.model, n_ctx, &setup.compute(self.args), shell)?;
+        engine::load_weights(&mut context, shell)?;
         let backends = names(&context);
         let mut runner = Runner::new(&mut context, &self.interrupt)?;
         for test in tests {

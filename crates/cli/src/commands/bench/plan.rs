@@ -57,14 +57,14 @@ impl Setup {
     pub(super) fn compute(&self, args: &BenchArgs) -> ComputeArgs {
         ComputeArgs {
             threads: Some(self.n_threads),
+            threads_batch: None,
             batch_size: self.n_batch,
             ubatch_size: self.n_ubatch,
             cache_type_k: Some(self.cache),
-            cache_type_v: Some(self.cache),
-            threads_batch: None,
+            cache_type_v: None,
+            backend: args.backend.clone(),
             trace: None,
             trace_nodes: Vec::new(),
-            backend: args.backend.clone(),
         }
     }
 
@@ -74,10 +74,7 @@ impl Setup {
     }
 
     pub(super) fn kv_type(&self) -> KvType {
-        match self.cache {
-            CacheType::F16 => KvType::F16,
-            CacheType::F32 => KvType::F32,
-        }
+        self.cache.into()
     }
 }
 

@@ -24,10 +24,11 @@ pub(super) fn run(args: LogitsArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let (name, argument) = args.model.require(args.prompt.argument.as_deref())?;
     let model = engine::load(&name, &args.model.open)?;
     let tokens = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;
+    let mut context = engine::without_weights(&model, &args.context, shell)?;
+    check_room(&context, tokens.len())?;
     let mut file =
         args.out.as_deref().map(|path| begin(path, &args, tokens.len(), model.n_vocab())).transpose()?;
-    let mut context = engine::context(&model, &args.context, shell)?;
-    check_room(&context, tokens.len())?;
+    engine::load_weights(&mut context, shell)?;
 
     let n_ubatch = args.context.compute.n_ubatch();
     let wanted =
@@ -50,7 +51,7 @@ pub(super) fn run(args: LogitsArgs, shell: &mut Shell) -> anyhow::Result<()> {
     engine::finish(&mut context)
 }
 
-/// The whole prompt has to fit: found out before any of it is run.
+/// The whole prompt has to fit: found out before the weights are read.
 fn check_room(context: &Context, n_tokens: usize) -> anyhow::Result<()> {
     let n_ctx = context.n_ctx();
     let full = EngineError::ContextFull { n_tokens, n_past: 0, n_ctx };
