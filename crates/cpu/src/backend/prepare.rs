@@ -97,8 +97,9 @@ impl Maker<'_> {
             Op::KvcacheStore { layer, part } => self.store(node, *layer, *part)?,
             Op::Permute { axes } => self.permute(node, *axes)?,
             Op::FusedQkv(_) => Box::new(self.qkv(node)?),
-            Op::FusedQkvNorm { eps, .. } => Box::new(QkvNorm {
+            Op::FusedQkvNorm { dims, eps, .. } => Box::new(QkvNorm {
                 qkv: self.qkv(node)?,
+                dims: *dims,
                 norms: [self.vector(node, 3)?, self.vector(node, 4)?],
                 eps: *eps,
             }),
@@ -302,12 +303,9 @@ impl Maker<'_> {
     }
 
     fn qkv(&mut self, node: &Node) -> Result<Qkv, KernelFault> {
-        let (Op::FusedQkv(dims) | Op::FusedQkvNorm { dims, .. }) = node.op else {
-            return Err(KernelFault::Bug(format!("node '{}' is no fused projection", node.name)));
-        };
         let w = [self.matrix(node, 0)?, self.matrix(node, 1)?, self.matrix(node, 2)?];
         let input = self.input(node, &[&w[0], &w[1], &w[2]])?;
-        Ok(Qkv { w, input, dims, out: self.out(node)? })
+        Ok(Qkv { w, input, out: self.out(node)? })
     }
 
     fn bias_rope_store(&self, node: &Node) -> Result<Box<dyn Step>, KernelFault> {

@@ -6,7 +6,7 @@ use minfer_graph::{KernelFault, KvPart, QkvDims};
 
 use super::attention::{Regions, store};
 use super::elementwise::all;
-use super::matmul::{Input, Part, products};
+use super::matmul::{Input, products};
 use super::{Cx, Step, at_least, refused};
 use crate::backend::memory::Span;
 use crate::matmul::PackedMatrix;
@@ -19,31 +19,29 @@ const SWIGLU_PS: u64 = 500;
 pub(in crate::backend) struct Qkv {
     pub(in crate::backend) w: [Arc<PackedMatrix>; 3],
     pub(in crate::backend) input: Input,
-    pub(in crate::backend) dims: QkvDims,
     pub(in crate::backend) out: Span<f32>,
 }
 
 impl Qkv {
-    fn parts(&self) -> [Part<'_>; 3] {
-        let [q, k, v] = &self.w;
-        [(q, 0), (k, self.dims.q), (v, self.dims.q + self.dims.kv)].map(|(w, offset)| Part { w, offset })
+    fn matrices(&self) -> [&PackedMatrix; 3] {
+        self.w.each_ref().map(|w| &**w)
     }
 }
 
 impl Step for Qkv {
     fn run(&self, cx: &mut Cx<'_>) -> Result<(), KernelFault> {
-        let [q, k, v] = &self.w;
-        self.input.ready(cx, &[q, k, v])?;
+        self.input.ready(cx, &self.matrices())?;
         let x = self.input.x.get(cx.access);
         let out = self.out.get_mut(cx.access);
         let operand = (&self.input, x, &cx.working.activations);
-        products(cx.pool, cx.isa, operand, &self.parts(), out, self.dims.total())
+        products(cx.pool, cx.isa, operand, self.matrices(), out)
     }
 }
 
 /// [`Qkv`] with norms of query and key heads.
 pub(in crate::backend) struct QkvNorm {
     pub(in crate::backend) qkv: Qkv,
+    pub(in crate::backend) dims: QkvDims,
     /// Of query and key heads.
     pub(in crate::backend) norms: [Arc<Vec<f32>>; 2],
     pub(in crate::backend) eps: f32,
@@ -51,14 +49,13 @@ pub(in crate::backend) struct QkvNorm {
 
 impl Step for QkvNorm {
     fn run(&self, cx: &mut Cx<'_>) -> Result<(), KernelFault> {
-        let (input, dims) = (&self.qkv.input, self.qkv.dims);
-        let [q, k, v] = &self.qkv.w;
-        input.ready(cx, &[q, k, v])?;
+        let (input, dims) = (&self.qkv.input, self.dims);
+        input.ready(cx, &self.qkv.matrices())?;
         let x = input.x.get(cx.access);
         let out = self.qkv.out.get_mut(cx.access);
         let raw = at_least(&mut cx.working.temp, out.len());
         let operand = (input, x, &cx.working.activations);
-        products(cx.pool, cx.isa, operand, &self.qkv.parts(), raw, dims.total())?;
+        products(cx.pool, cx.isa, operand, self.qkv.matrices(), raw)?;
         for (raw, out) in raw.chunks_exact(dims.total()).zip(out.chunks_exact_mut(dims.total())) {
             let (q_end, k_end) = (dims.q, dims.q + dims.kv);
             let mut norm = |at: std::ops::Range<usize>, w: &[f32]| {
@@ -147,9 +144,8 @@ impl Step for Ffn {
         let out = self.out.get_mut(cx.access);
         let n_ff = self.gate.rows();
         let both = at_least(&mut cx.working.temp, 2 * out.len());
-        let parts = [Part { w: &self.gate, offset: 0 }, Part { w: &self.up, offset: n_ff }];
         let operand = (&self.input, x, &cx.working.activations);
-        products(cx.pool, cx.isa, operand, &parts, both, 2 * n_ff)?;
+        products(cx.pool, cx.isa, operand, [&*self.gate, &*self.up], both)?;
         let (isa, both) = (cx.isa, &*both);
         all(|failed| {
             cx.pool.run_rows(out, n_ff, Cost::of(both.len() / 2, SWIGLU_PS), |tokens, part| {

@@ -60,43 +60,38 @@ impl Input {
     }
 }
 
-/// One matrix of a fork-join and where its outputs begin in a column.
-pub(super) struct Part<'a> {
-    pub(super) w: &'a PackedMatrix,
-    pub(super) offset: usize,
-}
-
-/// Multiplies several matrices with the same activations in one fork-join: `out[token * stride + offset + row]`.
-pub(super) fn products(
+/// Multiplies several matrices with the same activations in one fork-join. A column of `out` holds their outputs one after
+/// the other: of `n_tokens` columns, `out[column][rows before the matrix + row]`.
+pub(super) fn products<const N: usize>(
     pool: &Pool,
     isa: Isa,
     (input, x, quantized): (&Input, &[f32], &QuantizedActivations),
-    parts: &[Part<'_>],
+    matrices: [&PackedMatrix; N],
     out: &mut [f32],
-    stride: usize,
 ) -> Result<(), KernelFault> {
     let n_tokens = input.n_tokens;
-    let fits = |p: &Part<'_>| p.offset + p.w.rows() <= stride;
-    if out.len() != n_tokens * stride || !parts.iter().all(fits) {
+    let stride: usize = matrices.iter().map(|w| w.rows()).sum();
+    if n_tokens.checked_mul(stride) != Some(out.len()) {
         return Err(KernelFault::Bug("a product does not fit its output".into()));
     }
     let base = out.as_mut_ptr();
-    let jobs: [Option<(&PackedMatrix, Activations<'_>, OutPtr)>; 3] = std::array::from_fn(|i| {
-        let part = parts.get(i)?;
-        // SAFETY: a column holds `stride` values, of which this part's rows are inside (checked) and, since parts of a
-        // fused op lie side by side, its own; pieces below are disjoint panels.
-        let to = unsafe { OutPtr::new(base.wrapping_add(part.offset), stride, n_tokens, part.w.rows()) };
-        Some((part.w, input.form(x, quantized, part.w), to))
+    let mut offset = 0;
+    let jobs = matrices.map(|w| {
+        // SAFETY: a column holds `stride` values (the length was checked), and the rows of this matrix are those from
+        // `offset` on, which no other matrix has; pieces below are disjoint panels.
+        let to = unsafe { OutPtr::new(base.wrapping_add(offset), stride, n_tokens, w.rows()) };
+        offset += w.rows();
+        (w, input.form(x, quantized, w), to)
     });
-    let n_panels: usize = parts.iter().map(|p| p.w.n_panels()).sum();
-    let bytes: usize = parts.iter().map(|p| p.w.bytes()).sum();
+    let n_panels: usize = matrices.iter().map(|w| w.n_panels()).sum();
+    let bytes: usize = matrices.iter().map(|w| w.bytes()).sum();
     let n_pieces = Cost::of(bytes.saturating_mul(n_tokens), BYTE_PS).n_pieces(n_panels, pool.n_threads());
     let failed = std::sync::OnceLock::new();
     pool.run(n_pieces, &|i| {
         let range = piece_range(n_panels, n_pieces, i);
         SCRATCH.with_borrow_mut(|scratch| {
             let mut first = 0;
-            for (w, x, to) in jobs.iter().flatten() {
+            for (w, x, to) in &jobs {
                 let start = range.start.clamp(first, first + w.n_panels()) - first;
                 let end = range.end.clamp(first, first + w.n_panels()) - first;
                 first += w.n_panels();
@@ -122,8 +117,7 @@ impl Step for MatMul {
         self.input.ready(cx, &[&self.w])?;
         let x = self.input.x.get(cx.access);
         let out = self.out.get_mut(cx.access);
-        let parts = [Part { w: &self.w, offset: 0 }];
         let operand = (&self.input, x, &cx.working.activations);
-        products(cx.pool, cx.isa, operand, &parts, out, self.w.rows())
+        products(cx.pool, cx.isa, operand, [&*self.w], out)
     }
 }
