@@ -109,7 +109,7 @@ impl<T: Plain> Span<T> {
     pub(super) fn new(buffer: Arc<dyn Buffer>, start: usize, len: usize) -> Result<Span<T>, KernelFault> {
         let foreign = |_| KernelFault::Bug("a buffer of another backend".into());
         let buffer = buffer.as_any().downcast::<CpuBuffer>().map_err(foreign)?;
-        buffer.check(start, len * size_of::<T>())?;
+        buffer.check(start, len.saturating_mul(size_of::<T>()))?;
         if !start.is_multiple_of(align_of::<T>()) {
             return Err(KernelFault::Bug(format!("a value at byte {start} is not aligned")));
         }
@@ -148,8 +148,8 @@ impl<T: Plain> Span<T> {
     /// The elements, to be written.
     #[expect(clippy::mut_from_ref, reason = "the lock makes it unique; see the safety note")]
     pub(super) fn get_mut<'a>(&'a self, _access: &'a Access<'_>) -> &'a mut [T] {
-        // SAFETY: as in `get`. Each step takes each of its spans once, and those it writes meet no other it holds: results
-        // and operands by the check at preparation, KV regions because they are buffers of their own.
+        // SAFETY: as in `get`. Each step takes each of its spans once, and those it writes meet no other it holds: results,
+        // operands and KV regions were compared at preparation.
         unsafe { std::slice::from_raw_parts_mut(self.buffer.ptr().add(self.start).cast(), self.len) }
     }
 }

@@ -1,12 +1,13 @@
 //! From nodes to steps: operands located, weights fetched, kernels picked.
 //!
 //! A step's result must not share memory with its operands, except that an in-place op may take its first operand over
-//! whole. The plan sees to that; it is checked here once, since the steps' safety rests on it.
+//! whole; KV regions share none with anything. The plan sees to that; it is checked here once, since the steps' safety
+//! rests on it.
 
 use std::sync::Arc;
 
 use minfer_graph::{
-    AttnSpec, DType, FaultAt, KernelFault, KvPart, KvType, Node, NodeId, Op, PrepareJob, Prepared, RopeSpec,
+    AttnSpec, FaultAt, KernelFault, KvPart, KvType, Node, NodeId, Op, PrepareJob, Prepared, RopeSpec,
 };
 
 use super::memory::{Plain, Span};
@@ -136,30 +137,22 @@ impl Maker<'_> {
     }
 
     fn check_overlap(&self, node: &Node) -> Result<(), KernelFault> {
-        if node.op.is_kv_handle() {
-            return Ok(());
-        }
-        let out = self.out(node)?;
+        // Every value outside the KV cache has elements of 4 bytes, so these spans cover the integers too.
+        let value = |node: &Node| (!node.op.is_kv_handle()).then(|| self.value::<f32>(node)).transpose();
+        let out = value(node)?;
+        let mut operands = Vec::with_capacity(node.src.len());
         for (i, src) in node.src.iter().enumerate() {
-            let source = self.job.node(*src);
-            if source.op.is_kv_handle() {
-                continue;
+            let Some(x) = value(self.job.node(*src))? else { continue };
+            if out.as_ref().is_some_and(|out| out.meets(&x) && !takes_over(node, i, out, &x)) {
+                let what = format!("node '{}' would overwrite its operand {i}", node.name);
+                return Err(KernelFault::Bug(what));
             }
-            let meets = match source.out_dtype {
-                DType::I32 => out.meets(&self.value::<i32>(source)?),
-                _ => {
-                    let x: Span<f32> = self.value(source)?;
-                    let takes_over =
-                        i == 0 && node.op.may_run_in_place() && out.is_same(&x) && out.len() == x.len();
-                    out.meets(&x) && !takes_over
-                }
-            };
-            if meets {
-                return Err(KernelFault::Bug(format!(
-                    "node '{}' would overwrite its operand {i}",
-                    node.name
-                )));
-            }
+            operands.push(x);
+        }
+        let Some(layer) = node.op.kv_layer() else { return Ok(()) };
+        let Regions { k, v, .. } = self.regions(layer)?;
+        if k.meets_region(&v) || operands.iter().chain(&out).any(|x| k.meets(x) || v.meets(x)) {
+            return Err(KernelFault::Bug(format!("a KV region of node '{}' is in use twice", node.name)));
         }
         Ok(())
     }
@@ -328,4 +321,9 @@ impl Maker<'_> {
             out: self.out(node)?,
         }))
     }
+}
+
+/// Whether an in-place op takes the memory of its first operand over whole.
+fn takes_over(node: &Node, i: usize, out: &Span<f32>, x: &Span<f32>) -> bool {
+    i == 0 && node.op.may_run_in_place() && out.is_same(x) && out.len() == x.len()
 }

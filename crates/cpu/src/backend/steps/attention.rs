@@ -4,7 +4,7 @@ use half::f16;
 use minfer_graph::{KernelFault, KvPart};
 
 use super::{Cx, Step, refused};
-use crate::backend::memory::{Access, Span};
+use crate::backend::memory::{Access, Plain, Span};
 use crate::ops::{Attention, KvLayout, KvRegions, RegionMut, Sight, store_kv};
 
 /// One region in the element type of the cache.
@@ -18,6 +18,22 @@ impl Region {
         match self {
             Region::F16(s) => RegionMut::F16(s.get_mut(access)),
             Region::F32(s) => RegionMut::F32(s.get_mut(access)),
+        }
+    }
+
+    /// Whether the region shares a byte with a value.
+    pub(in crate::backend) fn meets<T: Plain>(&self, value: &Span<T>) -> bool {
+        match self {
+            Region::F16(s) => s.meets(value),
+            Region::F32(s) => s.meets(value),
+        }
+    }
+
+    /// Whether two regions share a byte.
+    pub(in crate::backend) fn meets_region(&self, other: &Region) -> bool {
+        match other {
+            Region::F16(s) => self.meets(s),
+            Region::F32(s) => self.meets(s),
         }
     }
 }
