@@ -24,7 +24,7 @@ mod softmax;
 mod swiglu;
 
 pub use add::{add, add_in_place};
-pub use attention::{Attention, SPAN, Sight};
+pub use attention::{Attention, AttentionScratch, SPAN, Sight};
 pub use batch_matmul::{BatchShape, batch_matmul};
 pub use copy::{copy, permute};
 pub use get_rows::get_rows;

@@ -55,6 +55,13 @@ pub struct Attention<'a> {
     sight: Sight<'a>,
 }
 
+/// Memory that attention ops reuse one after the other; it grows on first use.
+#[derive(Debug, Default)]
+pub struct AttentionScratch {
+    tiles: Vec<Range<usize>>,
+    records: Vec<f32>,
+}
+
 impl<'a> Attention<'a> {
     /// Queries `q: [k_dim * n_heads, n_tokens]`; query head h reads KV head `h / (n_heads / n_kv_heads)`.
     ///
@@ -82,26 +89,38 @@ impl<'a> Attention<'a> {
     }
 
     /// Computes `out: [v_dim * n_heads, n_tokens]`.
-    pub fn run(&self, pool: &Pool, out: &mut [f32]) -> Result<(), KernelError> {
+    pub fn run(
+        &self,
+        pool: &Pool,
+        scratch: &mut AttentionScratch,
+        out: &mut [f32],
+    ) -> Result<(), KernelError> {
         KernelError::check_len("out", out.len(), self.sight.n_tokens() * self.n_heads * self.layout.v_dim)?;
         match self.regions {
-            KvRegions::F16 { k, v } => self.run_typed::<f16>(pool, (k, v), out),
-            KvRegions::F32 { k, v } => self.run_typed::<f32>(pool, (k, v), out),
+            KvRegions::F16 { k, v } => self.run_typed::<f16>(pool, (k, v), scratch, out),
+            KvRegions::F32 { k, v } => self.run_typed::<f32>(pool, (k, v), scratch, out),
         }
         Ok(())
     }
 
-    fn run_typed<E: Elem>(&self, pool: &Pool, kv: (&[E], &[E]), out: &mut [f32]) {
-        let tiles = self.sight.tiles((TILE_ROWS / self.group()).max(1));
+    fn run_typed<E: Elem>(
+        &self,
+        pool: &Pool,
+        kv: (&[E], &[E]),
+        scratch: &mut AttentionScratch,
+        out: &mut [f32],
+    ) {
+        let AttentionScratch { tiles, records } = scratch;
+        self.sight.tiles((TILE_ROWS / self.group()).max(1), tiles);
         let n_items = tiles.len() * self.layout.n_kv_heads;
         let seen: usize = self.sight.kv_len.iter().map(|&n| n as usize).sum();
         let cost = Cost::of(seen * self.n_heads * (self.layout.k_dim + self.layout.v_dim), ELEMENT_PS);
         let wanted = cost.n_pieces(usize::MAX, pool.n_threads());
         if n_items < wanted && self.max_spans() > 1 {
-            self.by_spans(pool, cost, kv, out);
+            self.by_spans(pool, cost, kv, records, out);
         } else {
             let n_pieces = if wanted <= 1 { wanted } else { TILES_PER_THREAD * pool.n_threads() };
-            self.by_tiles(pool, n_pieces.min(n_items), &tiles, kv, out);
+            self.by_tiles(pool, n_pieces.min(n_items), tiles, kv, out);
         }
     }
 
@@ -153,12 +172,20 @@ impl<'a> Attention<'a> {
     }
 
     /// Each piece takes some spans of single tokens; then the spans of a token are merged.
-    fn by_spans<E: Elem>(&self, pool: &Pool, cost: Cost, (k, v): (&[E], &[E]), out: &mut [f32]) {
+    fn by_spans<E: Elem>(
+        &self,
+        pool: &Pool,
+        cost: Cost,
+        (k, v): (&[E], &[E]),
+        records: &mut Vec<f32>,
+        out: &mut [f32],
+    ) {
         let (max_spans, n_kv_heads) = (self.max_spans(), self.layout.n_kv_heads);
         let record_len = self.tile(0..1, 0).record_len();
         let item_len = self.group() * record_len;
-        let mut records = vec![0.0; self.sight.n_tokens() * n_kv_heads * max_spans * item_len];
-        pool.run_rows(&mut records, item_len, cost, |items, part| {
+        // Old contents stay: every record that is merged below is written first.
+        records.resize(self.sight.n_tokens() * n_kv_heads * max_spans * item_len, 0.0);
+        pool.run_rows(records, item_len, cost, |items, part| {
             for (item, records) in items.zip(part.chunks_exact_mut(item_len)) {
                 let (head, span) = (item / max_spans, item % max_spans);
                 let token = head / n_kv_heads;

@@ -79,7 +79,8 @@ impl Step for Attn {
         let (q, regions) = (self.q.get(cx.access), self.regions.get(cx.access)?);
         let attention =
             Attention::new(cx.isa, q, self.n_heads, self.scale, self.regions.layout, regions, sight);
-        attention.and_then(|a| a.run(cx.pool, self.out.get_mut(cx.access))).map_err(refused)
+        let out = self.out.get_mut(cx.access);
+        attention.and_then(|a| a.run(cx.pool, &mut cx.working.attention, out)).map_err(refused)
     }
 }
 

@@ -23,6 +23,7 @@ use super::memory::Access;
 use crate::KernelError;
 use crate::isa::Isa;
 use crate::matmul::{MatMulError, QuantizedActivations};
+use crate::ops::AttentionScratch;
 use crate::pool::Pool;
 
 /// What a step works with.
@@ -38,6 +39,7 @@ pub(super) struct Cx<'a> {
 pub(super) struct Working {
     /// The activations quantized last.
     activations: QuantizedActivations,
+    attention: AttentionScratch,
     /// Intermediate values of fused ops.
     temp: Vec<f32>,
     /// Rotation tables; steps know theirs by index.

@@ -27,9 +27,9 @@ impl<'a> Sight<'a> {
         &self.block_table[self.rows[token] as usize * self.row_len..][..self.row_len]
     }
 
-    /// Runs of at most `max_tokens` tokens of one sequence.
-    pub(super) fn tiles(&self, max_tokens: usize) -> Vec<Range<usize>> {
-        let mut tiles: Vec<Range<usize>> = Vec::new();
+    /// Replaces `tiles` by runs of at most `max_tokens` tokens of one sequence.
+    pub(super) fn tiles(&self, max_tokens: usize, tiles: &mut Vec<Range<usize>>) {
+        tiles.clear();
         for token in 0..self.n_tokens() {
             match tiles.last_mut() {
                 Some(tile) if tile.len() < max_tokens && self.rows[tile.start] == self.rows[token] => {
@@ -38,7 +38,6 @@ impl<'a> Sight<'a> {
                 _ => tiles.push(token..token + 1),
             }
         }
-        tiles
     }
 
     /// Every row, length and block that a kernel will read is inside.

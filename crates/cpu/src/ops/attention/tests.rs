@@ -93,7 +93,7 @@ impl Case {
     ) -> Vec<f32> {
         let first = self.kv_len - self.n_tokens;
         let kv_len: Vec<i32> = (0..self.n_tokens).map(|t| (first + t + 1) as i32).collect();
-        let mut out = Vec::new();
+        let (mut out, mut scratch) = (Vec::new(), AttentionScratch::default());
         for (q, kv_len) in inputs.q.chunks(chunk * self.n_heads * self.layout.k_dim).zip(kv_len.chunks(chunk))
         {
             let rows = vec![0; kv_len.len()];
@@ -102,7 +102,7 @@ impl Case {
             let attention =
                 Attention::new(isa, q, self.n_heads, self.scale(), self.layout, regions, sight).unwrap();
             let mut part = vec![7.0; kv_len.len() * self.n_heads * self.layout.v_dim];
-            attention.run(pool, &mut part).unwrap();
+            attention.run(pool, &mut scratch, &mut part).unwrap();
             out.extend(part);
         }
         out
@@ -234,7 +234,7 @@ fn sequences_of_one_batch_do_not_disturb_each_other() {
         let mut out = vec![0.0; tokens.len() * 32];
         Attention::new(Isa::detect(), q, 2, 0.25, layout, regions, sight)
             .unwrap()
-            .run(&pool, &mut out)
+            .run(&pool, &mut AttentionScratch::default(), &mut out)
             .unwrap();
         out
     };
