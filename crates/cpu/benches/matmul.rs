@@ -45,7 +45,8 @@ fn options() -> Options {
         n_threads: std::thread::available_parallelism().map_or(1, usize::from),
         time: Duration::from_millis(300),
         clock: wall_clock,
-        isa: Isa::from_env().unwrap(),
+        isa: std::env::var("MINFER_ISA")
+            .map_or_else(|_| Isa::detect(), |name| Isa::from_name(&name).unwrap()),
     };
     for arg in std::env::args().skip(1).filter(|a| !a.starts_with("--")) {
         match arg.split_once('=') {

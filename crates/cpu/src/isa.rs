@@ -57,11 +57,11 @@ pub enum Isa {
     Avx512Vnni(Avx512),
 }
 
-/// `MINFER_ISA` asks for something that can't be had.
+/// An instruction set was asked for that can't be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IsaError {
     /// No level has this name.
-    #[error("MINFER_ISA: unknown instruction set '{value}'; this machine has: {possible}")]
+    #[error("unknown instruction set '{value}'; this machine has: {possible}")]
     Unknown {
         /// What was asked for.
         value: String,
@@ -69,7 +69,7 @@ pub enum IsaError {
         possible: String,
     },
     /// The level exists, but not on this machine.
-    #[error("MINFER_ISA: this machine cannot run '{value}'; it has: {possible}")]
+    #[error("this machine cannot run '{value}'; it has: {possible}")]
     Unsupported {
         /// What was asked for.
         value: String,
@@ -78,7 +78,7 @@ pub enum IsaError {
     },
 }
 
-/// Every name that `MINFER_ISA` may hold on some machine.
+/// Every name that there is on some machine.
 const KNOWN: [&str; 3] = ["scalar", "avx2", "avx512"];
 
 impl Isa {
@@ -99,15 +99,6 @@ impl Isa {
         vec![Isa::Scalar]
     }
 
-    /// The level that the environment variable `MINFER_ISA` names (`scalar`, `avx2`, `avx512`); the best one when it
-    /// is unset or empty.
-    pub fn from_env() -> Result<Isa, IsaError> {
-        match std::env::var_os("MINFER_ISA") {
-            Some(value) if !value.is_empty() => Isa::from_name(&value.to_string_lossy()),
-            _ => Ok(Isa::detect()),
-        }
-    }
-
     /// The level with this name, if the machine can run it. Case and surrounding blanks don't matter.
     pub fn from_name(name: &str) -> Result<Isa, IsaError> {
         let wanted = name.trim().to_ascii_lowercase();
@@ -123,7 +114,7 @@ impl Isa {
         }
     }
 
-    /// The name that `MINFER_ISA` takes.
+    /// The name that [`Isa::from_name`] takes.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Scalar => "scalar",

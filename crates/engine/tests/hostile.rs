@@ -105,7 +105,7 @@ fn settings_that_make_no_sense_are_refused() {
             minfer_engine::ContextParams { backends: Some("cuda".into()), ..base() },
             "backend 'cuda' is not in",
         ),
-        (minfer_engine::ContextParams { isa: Some("mmx".into()), ..base() }, "MINFER_ISA: unknown"),
+        (minfer_engine::ContextParams { isa: Some("mmx".into()), ..base() }, "unknown instruction set"),
     ] {
         let (fault, message) = refused(params);
         assert_eq!(fault, Fault::BadRequest, "{message}");
