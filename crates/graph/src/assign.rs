@@ -75,11 +75,6 @@ impl<'a> Policy<'a> {
             && self.ask(driver.as_ref(), fused, dtypes, layer).is_yes()
     }
 
-    /// The backend that runs attention in `layer`, which therefore holds the layer's KV regions.
-    pub fn kv_owner(&self, attn: &Op, layer: usize) -> Option<Backend> {
-        self.choose(attn, &[self.cparams.kv_type.tensor_type()], Some(layer)).0
-    }
-
     fn ask(
         &self,
         driver: &dyn BackendDriver,
@@ -163,7 +158,7 @@ fn kv_type(policy: &Policy<'_>) -> KvType {
     policy.cparams.kv_type
 }
 
-/// Whether `backend` may own a node of `kind` made by fusion, on `dtypes`.
+/// Whether `backend` may own `op`, which fusion makes, on `dtypes`.
 pub(crate) fn takes_fused(registry: &Registry, backend: Backend, op: &Op, dtypes: &[TensorType]) -> Support {
     let Some(driver) = registry.driver(backend) else { return Support::No("the backend is not registered") };
     if let no @ Support::No(_) = driver.supports_fused(op.kind()) {

@@ -24,7 +24,7 @@ const KNOWN: [Row; 4] = [
 ];
 
 impl Backend {
-    /// The processor; claims every op, so assignment is total.
+    /// The processor: always allowed, and asked last.
     pub const CPU: Backend = Backend(0);
     /// Apple GPUs.
     pub const METAL: Backend = Backend(1);
