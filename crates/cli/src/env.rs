@@ -105,8 +105,8 @@ impl Env {
     }
 }
 
-/// Most threads that can be asked for: more is a slip of the keyboard.
-pub(crate) const MAX_THREADS: usize = 1024;
+/// Most threads that can be asked for.
+pub(crate) const MAX_THREADS: usize = minfer_cpu::pool::MAX_THREADS;
 
 fn parse_threads(name: &'static str, value: &str) -> Result<usize, EnvError> {
     let n = value.trim().parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
@@ -173,7 +173,7 @@ mod tests {
         for (name, value) in [
             (THREADS, "0"),
             (THREADS, "-1"),
-            (THREADS, "1025"),
+            (THREADS, "513"),
             (THREADS, "99999999999999999999999"),
             (THREADS, "two"),
             (ISA, "mmx"),

@@ -44,7 +44,7 @@ fn the_command_line() {
         (&["tokenize", TINY, "-p", "text", "-f", "file"], "cannot be used with"),
         (&["tokenize", TINY, "--ids", "--json", "text"], "cannot be used with"),
         (&["render", TINY, "-", "--arg", "x"], "expected KEY=VALUE"),
-        (&["run", TINY, "x", "-t", "0"], "0 is not in 1..=1024"),
+        (&["run", TINY, "x", "-t", "0"], "0 is not in 1..=512"),
         (&["run", TINY, "x", "--no-template", "--system", "y"], "cannot be used with"),
         (&["run", TINY, "x", "--temp", "nan"], "temperature is NaN"),
         (&["run", TINY, "x", "--top-p", "2"], "top_p is 2"),
