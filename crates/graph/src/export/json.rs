@@ -26,8 +26,12 @@ pub fn json(compiled: &Compiled) -> Value {
             "n_kv_blocks": c.n_kv_blocks,
             "kv_type": c.kv_type.tensor_type().name(),
             "backends": c.backends.iter().map(|b| b.name()).collect::<Vec<_>>(),
+            "gpu": c.gpu.map(|g| json!({
+                "backend": g.backend.name(), "n_layers": g.n_layers, "outside_layers": g.outside_layers,
+            })),
             "fuse_qkv": c.fuse_qkv,
             "fuse_ffn": c.fuse_ffn,
+            "weights_version": p.weights_version,
         },
         "nodes": compiled.graph.nodes.iter().map(|n| node(compiled, n)).collect::<Vec<_>>(),
         "inputs": compiled.graph.inputs.iter().map(|i| i.0).collect::<Vec<_>>(),

@@ -7,7 +7,7 @@ use crate::backend::Backend;
 use crate::compile::Compiled;
 use crate::op::OpKind;
 
-/// One line a split: `split 0 backend CPU nodes 12..310 (281 run) copies in 0`.
+/// One line a split: `split 0 backend CPU nodes 12..=310 (281 run) copies in 0`.
 pub fn split_map(compiled: &Compiled) -> String {
     let p = &compiled.params;
     let mut text = String::new();
