@@ -41,7 +41,8 @@ fn run_in(context: &mut Context, prompt: &[u32], chunk: usize, n_decode: usize) 
 fn check(path: &Path, prompt: &[u32], n_decode: usize, threads: &[usize], chunks: &[usize]) {
     let name = path.file_stem().unwrap().to_string_lossy().into_owned();
     let model = load(path);
-    let base = ContextParams { n_threads: Some(1), ..small() };
+    let n_ctx = (prompt.len() + n_decode).max(256);
+    let base = ContextParams { n_threads: Some(1), n_ctx, ..small() };
     let whole = prompt.len();
     let expected = run(&model, &base, prompt, whole, n_decode);
     assert!(
@@ -71,6 +72,17 @@ fn check(path: &Path, prompt: &[u32], n_decode: usize, threads: &[usize], chunks
 fn nothing_about_the_computation_changes_the_bits_of_tiny_models() {
     for (path, expected) in tiny_models() {
         check(&path, &ids(&expected["tokens"]), 8, &[2, 3], &[1, 7, 64]);
+    }
+}
+
+/// Attention merges spans of 256 positions, and spreads those of a lone token over threads.
+#[test]
+fn nothing_changes_the_bits_of_tiny_models_that_look_back_over_several_spans() {
+    for name in COMMITTED {
+        let path = data().join(format!("{name}.gguf"));
+        let tokens = ids(&json(&path.with_extension("json"))["tokens"]);
+        let prompt: Vec<u32> = tokens.iter().copied().cycle().take(600).collect();
+        check(&path, &prompt, 4, &[2, 3], &[1, 64]);
     }
 }
 
