@@ -18,7 +18,7 @@ use crate::trace::{TraceSettings, Tracer};
 /// Positions in one block of the KV cache.
 const KV_BLOCK: usize = 32;
 
-/// Context of a model whose file does not say what it was trained for, and the default's upper bound.
+/// Context when nobody asks for another, and of a model whose file does not say what it was trained for.
 const DEFAULT_N_CTX: usize = 4096;
 
 /// Settings of a context.
@@ -131,7 +131,12 @@ impl Context {
 
     /// The same without loading weights: graphs can be compiled and looked at, the first step loads.
     pub fn without_weights(model: &Arc<Model>, params: &ContextParams) -> Result<Context, EngineError> {
-        check_settings(params)?;
+        let n_ctx = match (params.n_ctx, model.description().hparams().n_ctx_train) {
+            (0, 0) => DEFAULT_N_CTX,
+            (0, trained) => trained,
+            (n, _) => n,
+        };
+        check_settings(params, n_ctx)?;
         let cpu = CpuDriver::new(&CpuOptions { n_threads: params.n_threads, isa: params.isa.clone() })?;
         let n_threads = cpu.n_threads();
         let mut registry = Registry::new();
@@ -140,11 +145,6 @@ impl Context {
         let backends = match &params.backends {
             Some(names) => registry.request(names)?,
             None => registry.available(),
-        };
-        let n_ctx = match (params.n_ctx, model.description().hparams().n_ctx_train) {
-            (0, 0) => DEFAULT_N_CTX,
-            (0, trained) => trained,
-            (n, _) => n,
         };
         let cparams = cparams(params, n_ctx, backends);
         let kv = model.description().kv_specs(KV_BLOCK, cparams.n_kv_blocks, cparams.kv_type);
@@ -408,7 +408,8 @@ impl StepBuffers {
     }
 }
 
-fn check_settings(p: &ContextParams) -> Result<(), EngineError> {
+/// `n_ctx` is the size in effect: the file's own claim where the caller leaves it to the file.
+fn check_settings(p: &ContextParams, n_ctx: usize) -> Result<(), EngineError> {
     let refuse = |setting, value: usize, reason| {
         Err(EngineError::Setting { setting, value: value.to_string(), reason })
     };
@@ -417,8 +418,8 @@ fn check_settings(p: &ContextParams) -> Result<(), EngineError> {
     if p.n_seq_max == 0 || p.n_seq_max > 4096 {
         return refuse("the number of sequences", p.n_seq_max, "it must be between 1 and 4096");
     }
-    if p.n_ctx > limit / 2 || p.n_ctx.saturating_mul(p.n_seq_max) > limit / 2 {
-        return refuse("the context size", p.n_ctx, "all sequences together can hold 2^30 positions");
+    if n_ctx.saturating_mul(p.n_seq_max) > limit / 2 {
+        return refuse("the context size", n_ctx, "all sequences together can hold 2^30 positions");
     }
     if p.n_ubatch == 0 || p.n_ubatch > 65_536 {
         return refuse("the chunk size", p.n_ubatch, "it must be between 1 and 65536");

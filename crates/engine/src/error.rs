@@ -1,6 +1,7 @@
 //! One error for the whole library, and whose fault each is.
 
 use minfer_cpu::CpuError;
+use minfer_cpu::pool::PoolError;
 use minfer_gguf::{FaultClass, GgufError};
 use minfer_graph::{CompileError, KernelFault, RequestError, StepError};
 use minfer_models::ModelError;
@@ -146,8 +147,8 @@ impl EngineError {
             },
             EngineError::Model(e) => model_fault(e),
             EngineError::Tokenizer(e) => tokenizer_fault(e),
-            EngineError::Template(e) if matches!(**e, TemplateError::Raised { .. }) => Fault::BadRequest,
-            EngineError::Template(_) | EngineError::Vocabulary { .. } => Fault::BadModel,
+            EngineError::Template(e) => template_fault(e),
+            EngineError::Vocabulary { .. } => Fault::BadModel,
             EngineError::Backends(RequestError::NotUsable { .. }) => Fault::Device,
             EngineError::Backends(_)
             | EngineError::Setting { .. }
@@ -159,6 +160,7 @@ impl EngineError {
             | EngineError::Stop(_) => Fault::BadRequest,
             // Logits that are not numbers come from weights that are not.
             EngineError::Sample(_) => Fault::BadModel,
+            EngineError::Cpu(CpuError::Pool(PoolError::Spawn(_))) => Fault::Device,
             EngineError::Cpu(_) => Fault::BadRequest,
             EngineError::Memory(_) => Fault::OutOfMemory,
             EngineError::Step(e) => step_fault(e),
@@ -176,9 +178,20 @@ fn model_fault(e: &ModelError) -> Fault {
     }
 }
 
+fn template_fault(e: &TemplateError) -> Fault {
+    match e {
+        TemplateError::Raised { .. } | TemplateError::InputTooDeep { .. } | TemplateError::Render { .. } => {
+            Fault::BadRequest
+        }
+        TemplateError::Syntax { .. } | TemplateError::Unknown { .. } => Fault::Unsupported,
+        _ => Fault::BadModel,
+    }
+}
+
 fn tokenizer_fault(e: &TokenizerError) -> Fault {
     match e {
-        TokenizerError::TextTooLong { .. } => Fault::BadRequest,
+        TokenizerError::TextTooLong { .. } | TokenizerError::UnknownId { .. } => Fault::BadRequest,
+        TokenizerError::Pattern { .. } => Fault::Bug,
         TokenizerError::UnknownModel { .. } | TokenizerError::UnknownPre { .. } => Fault::Unsupported,
         _ => Fault::BadModel,
     }

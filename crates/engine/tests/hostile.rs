@@ -111,6 +111,12 @@ fn settings_that_make_no_sense_are_refused() {
         assert_eq!(fault, Fault::BadRequest, "{message}");
         assert!(message.starts_with(what), "{message}");
     }
+    let key = ("qwen2.context_length".to_string(), minfer_gguf::Value::U32(u32::MAX));
+    let options = LoadOptions { overrides: vec![key], ..LoadOptions::default() };
+    let boastful = Model::load(&data().join("qwen2-tied-q4_0.gguf"), &options).unwrap();
+    let all = minfer_engine::ContextParams { n_ctx: 0, ..base() };
+    let error = Context::without_weights(&boastful, &all).err().unwrap();
+    assert!(error.to_string().starts_with("the context size is 4294967295"), "{error}");
     let huge = minfer_engine::ContextParams { n_ctx: 1 << 29, n_seq_max: 1, ..base() };
     let model = load(&data().join("qwen3-yarn-bf16.gguf"));
     let error = Context::new(&model, &huge, &mut |_, _| {}).err().unwrap();
