@@ -1,8 +1,8 @@
 //! Memory for packed weights: zeroed, aligned to cache lines, on huge pages where the system has them.
 //!
 //! Streaming a matrix of small pages loses up to 8 % of the bandwidth to address translation. Huge pages need mappings
-//! that start at a multiple of 2 MiB, which small separate mappings never do, so an [`Arena`] maps once for a whole
-//! model and hands out disjoint pieces. Only whole huge pages are advised: the tail of a mapping stays on small pages,
+//! that start at a multiple of 2 MiB, which small separate mappings never do, so an [`Arena`] maps once for many matrices
+//! and hands out disjoint pieces. Only whole huge pages are advised: the tail of a mapping stays on small pages,
 //! and nothing is resident that was not written.
 
 #![expect(unsafe_code, reason = "memory mappings, and slices cut from them")]

@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use minfer_gguf::{TensorType, dequantize};
 use minfer_graph::{KernelFault, Op, WeightData, WeightSource, WeightUse};
 
-use crate::buf::AlignedBuf;
+use crate::buf::{AlignedBuf, Arena, OutOfMemory};
 use crate::matmul::{PackError, PackedMatrix, Packer};
 use crate::pool::Pool;
 use crate::pool::{Cost, piece_range};
 
 /// Time to pack one byte, in picoseconds: only decides into how many pieces the work is cut.
 const PACK_PS: u64 = 300;
+
+/// Small matrices share arenas of this size, so that they lie on huge pages. What is never written costs no memory.
+const ARENA_BYTES: usize = 64 << 20;
 
 /// Raw bytes packed before their pages go.
 const STRETCH_BYTES: usize = 8 << 20;
@@ -40,8 +43,28 @@ enum Weight {
 
 /// Weights by version and name.
 #[derive(Default)]
-pub(super) struct WeightCache {
-    weights: Mutex<HashMap<(u64, Box<str>), Weight>>,
+pub(super) struct WeightCache(Mutex<Made>);
+
+#[derive(Default)]
+struct Made {
+    weights: HashMap<(u64, Box<str>), Weight>,
+    memory: Memory,
+}
+
+/// Where the next small matrix goes.
+#[derive(Default)]
+struct Memory(Option<Arena>);
+
+impl Memory {
+    fn take(&mut self, len: usize) -> Result<AlignedBuf, OutOfMemory> {
+        if len > ARENA_BYTES / 4 {
+            return AlignedBuf::zeroed(len);
+        }
+        if let Some(Ok(piece)) = self.0.as_mut().map(|arena| arena.take(len)) {
+            return Ok(piece);
+        }
+        self.0.insert(Arena::with_capacity(ARENA_BYTES)?).take(len)
+    }
 }
 
 impl WeightCache {
@@ -51,7 +74,9 @@ impl WeightCache {
         source: &dyn WeightSource,
         pool: &Pool,
     ) -> Result<Arc<PackedMatrix>, KernelFault> {
-        let make = |data| pack(name, data, source, pool).map(|m| Weight::Matrix(Arc::new(m)));
+        let make = |data, memory: &mut Memory| {
+            pack(name, data, source, pool, memory).map(|m| Weight::Matrix(Arc::new(m)))
+        };
         match self.find(name, source, make)? {
             Weight::Matrix(m) => Ok(m),
             Weight::Vector(_) => Err(fault(name, "is read both as a vector and as a matrix")),
@@ -59,7 +84,7 @@ impl WeightCache {
     }
 
     pub(super) fn vector(&self, name: &str, source: &dyn WeightSource) -> Result<Arc<Vec<f32>>, KernelFault> {
-        let make = |data| vector(name, data).map(|v| Weight::Vector(Arc::new(v)));
+        let make = |data, _: &mut Memory| vector(name, data).map(|v| Weight::Vector(Arc::new(v)));
         match self.find(name, source, make)? {
             Weight::Vector(v) => Ok(v),
             Weight::Matrix(_) => Err(fault(name, "is read both as a matrix and as a vector")),
@@ -82,17 +107,18 @@ impl WeightCache {
         &self,
         name: &str,
         source: &'s dyn WeightSource,
-        make: impl FnOnce(WeightData<'s>) -> Result<Weight, KernelFault>,
+        make: impl FnOnce(WeightData<'s>, &mut Memory) -> Result<Weight, KernelFault>,
     ) -> Result<Weight, KernelFault> {
         let key = (source.version(), name.into());
-        let mut weights = self.weights.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Made { weights, memory } = &mut *made;
         if let Some(found) = weights.get(&key) {
             return Ok(found.clone());
         }
         let data = source.weight(name).ok_or_else(|| fault(name, "is missing"))?;
-        let made = make(data)?;
-        weights.insert(key, made.clone());
-        Ok(made)
+        let new = make(data, memory)?;
+        weights.insert(key, new.clone());
+        Ok(new)
     }
 }
 
@@ -107,6 +133,7 @@ fn pack(
     data: WeightData<'_>,
     source: &dyn WeightSource,
     pool: &Pool,
+    memory: &mut Memory,
 ) -> Result<PackedMatrix, KernelFault> {
     let [k, rows, ..] = data.shape;
     let refuse = |e: PackError| match e {
@@ -116,7 +143,7 @@ fn pack(
         e => fault(name, &e.to_string()),
     };
     let bytes = PackedMatrix::packed_bytes(data.dtype, rows, k).map_err(refuse)?;
-    let buf = AlignedBuf::zeroed(bytes).map_err(|e| refuse(e.into()))?;
+    let buf = memory.take(bytes).map_err(|e| refuse(e.into()))?;
     let packer = Packer::new(data.dtype, rows, k, buf).map_err(refuse)?;
     // A wrong length is the one thing that packing can refuse: asking for no panel asks about it before the pool does.
     packer.pack_panels(data.bytes, 0..0).map_err(refuse)?;
@@ -143,4 +170,23 @@ fn vector(name: &str, data: WeightData<'_>) -> Result<Vec<f32>, KernelFault> {
     let mut values = vec![0.0; data.shape.iter().product()];
     dequantize(data.dtype, data.bytes, &mut values).map_err(|e| fault(name, &e.to_string()))?;
     Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_matrices_lie_together_and_large_ones_alone() {
+        let mut memory = Memory::default();
+        let first = memory.take(100).unwrap();
+        assert_eq!(memory.take(ARENA_BYTES).unwrap().as_slice().len(), ARENA_BYTES);
+        let second = memory.take(64).unwrap();
+        assert_eq!(second.as_ptr(), first.as_ptr().wrapping_add(128));
+        // A full arena is followed by another; the pieces of the first live on.
+        for _ in 0..5 {
+            assert_eq!(memory.take(ARENA_BYTES / 4).unwrap().as_slice().len(), ARENA_BYTES / 4);
+        }
+        assert!(first.as_slice().iter().chain(second.as_slice()).all(|&b| b == 0));
+    }
 }
