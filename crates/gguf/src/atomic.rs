@@ -20,19 +20,39 @@ pub fn create_atomically<E: From<io::Error>>(
 }
 
 /// The same for a file that is written bit by bit: buffered, and gone unless [`commit`](Self::commit)ted.
+///
+/// A link stays a link: what it leads to is replaced. What is no file, such as `/dev/stdout` or a pipe, can't be
+/// replaced and is written as it is.
 #[derive(Debug)]
 pub struct AtomicFile {
     // Closed before the temporary file is removed: some systems remove no open file.
     out: BufWriter<File>,
-    temporary: Temporary,
+    // None for what is no file.
+    temporary: Option<Temporary>,
     path: PathBuf,
 }
 
 impl AtomicFile {
     /// Begins the file that will be `path`. Errors name the path.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let (temporary, file) = Temporary::beside(path).map_err(|e| naming(path, e))?;
-        Ok(AtomicFile { out: BufWriter::new(file), temporary, path: path.to_owned() })
+        Self::begin(path).map_err(|e| naming(path, e))
+    }
+
+    fn begin(path: &Path) -> io::Result<Self> {
+        let path = followed(path)?;
+        let (temporary, file) = match existing(&path)? {
+            Some(file) if !file.metadata()?.is_file() || is_descriptor(&path) => (None, file),
+            Some(old) => {
+                let (temporary, file) = Temporary::beside(&path)?;
+                file.set_permissions(old.metadata()?.permissions())?;
+                (Some(temporary), file)
+            }
+            None => {
+                let (temporary, file) = Temporary::beside(&path)?;
+                (Some(temporary), file)
+            }
+        };
+        Ok(AtomicFile { out: BufWriter::new(file), temporary, path })
     }
 
     /// Writes everything to disk and gives the file its name. Errors name the path.
@@ -40,11 +60,42 @@ impl AtomicFile {
         let AtomicFile { mut out, temporary, path } = self;
         let finish = || -> io::Result<()> {
             out.flush()?;
+            let Some(temporary) = temporary else { return Ok(()) };
             out.get_ref().sync_all()?;
             temporary.rename_to(&path)?;
             sync_folder(folder_of(&path))
         };
         finish().map_err(|e| naming(&path, e))
+    }
+}
+
+/// Most links that are followed; as many as Linux does.
+const MAX_LINKS: usize = 40;
+
+/// Where `path` leads; what it leads to need not exist.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        if is_descriptor(&path) {
+            return Ok(path);
+        }
+        let Ok(next) = fs::read_link(&path) else { return Ok(path) };
+        path = folder_of(&path).join(next);
+    }
+    Err(io::Error::other("too many links"))
+}
+
+/// Whether `path` names something that a process has open: it reads like a link and is none.
+fn is_descriptor(path: &Path) -> bool {
+    cfg!(unix) && (path.starts_with("/proc") || path.starts_with("/dev/fd"))
+}
+
+/// What is at `path`, opened to be written; an error if it may not be.
+fn existing(path: &Path) -> io::Result<Option<File>> {
+    match OpenOptions::new().write(true).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -68,6 +119,9 @@ fn naming(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
+/// How much of a file's name is in that of the temporary one: what is added has to fit, too.
+const MAX_NAME_CHARS: usize = 50;
+
 /// A file that is removed unless it is renamed.
 #[derive(Debug)]
 struct Temporary(Option<PathBuf>);
@@ -76,6 +130,7 @@ impl Temporary {
     fn beside(path: &Path) -> io::Result<(Temporary, File)> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+        let name: String = name.chars().take(MAX_NAME_CHARS).collect();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = folder_of(path).join(format!(".{name}.{}-{number}.partial", std::process::id()));
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
