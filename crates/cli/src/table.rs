@@ -11,6 +11,10 @@ pub(crate) enum Align {
     Right,
 }
 
+/// The widest that a column gets; a longer cell, which a model file may have, sticks out of it. Without a limit one such
+/// cell would fill every row with spaces.
+const MAX_WIDTH: usize = 100;
+
 /// Rows of cells under a header.
 pub(crate) struct Table<const N: usize> {
     align: [Align; N],
@@ -40,7 +44,8 @@ impl<const N: usize> Table<N> {
     }
 
     fn widths(&self) -> [usize; N] {
-        std::array::from_fn(|i| self.rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0))
+        let widest = |i: usize| self.rows.iter().map(|row| row[i].chars().count()).max();
+        std::array::from_fn(|i| widest(i).unwrap_or(0).min(MAX_WIDTH))
     }
 }
 
@@ -64,5 +69,16 @@ mod tests {
         table.write(&mut text, 2).unwrap();
         let want = "  name    bytes  note\n  é        1000\n  longer      7  x\n";
         assert_eq!(String::from_utf8(text).unwrap(), want);
+    }
+
+    #[test]
+    fn a_cell_of_any_length_widens_nothing_beyond_the_limit() {
+        let mut table = Table::new([("name", Align::Left), ("bytes", Align::Right)]);
+        table.push(["x".repeat(1 << 20), "9".repeat(1 << 20)]);
+        table.push(["short".into(), "7".into()]);
+        let mut text = Vec::new();
+        table.write(&mut text, 0).unwrap();
+        let last = text.split(|&b| b == b'\n').nth(2).unwrap();
+        assert_eq!(last.len(), MAX_WIDTH + 2 + MAX_WIDTH);
     }
 }
