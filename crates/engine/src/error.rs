@@ -74,7 +74,7 @@ pub enum EngineError {
     #[error(transparent)]
     Memory(#[from] Shortage),
     /// Tokens do not fit into what is left of the context.
-    #[error("{n_tokens} tokens do not fit: the context of {n_ctx} holds {n_past} already")]
+    #[error("{n_tokens} tokens do not fit into the context of {n_ctx}{}", held(*n_past))]
     ContextFull {
         /// How many were to be added.
         n_tokens: usize,
@@ -115,6 +115,10 @@ pub enum EngineError {
     /// A trace could not be written.
     #[error("the trace: {0}")]
     Trace(#[from] NpzError),
+}
+
+fn held(n_past: usize) -> String {
+    if n_past == 0 { String::new() } else { format!(", which holds {n_past} already") }
 }
 
 /// The larger errors are boxed, so that results stay small.

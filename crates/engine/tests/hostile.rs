@@ -80,7 +80,7 @@ fn requests_that_make_no_sense_are_refused_before_anything_runs() {
     assert_eq!(run(&[]), Err((Fault::BadRequest, "the prompt is empty".into())));
     let (fault, message) = run(&[1; 41]).unwrap_err();
     assert_eq!(fault, Fault::BadRequest);
-    assert_eq!(message, "41 tokens do not fit: the context of 40 holds 0 already");
+    assert_eq!(message, "41 tokens do not fit into the context of 40");
     let (fault, message) = run(&[1, 1_000_000]).unwrap_err();
     assert_eq!((fault, &*message), (Fault::BadRequest, "token 1000000 is outside the vocabulary of 423"));
     // After every refusal the context still works, and a full one ends the answer.

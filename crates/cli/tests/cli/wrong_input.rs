@@ -167,7 +167,7 @@ fn the_request() {
         (&["detokenize", TINY, "1", "x"], b"", "'x' is not a token id"),
         (&["detokenize", TINY], b"[1, -2]", "'-2' is not a token id"),
         (&["detokenize", TINY, "264"], b"", "token id 264 is not in the vocabulary of 264 tokens"),
-        (&["run", TINY], &[b'a'; 500], "tokens do not fit: the context of 128"),
+        (&["run", TINY], &[b'a'; 500], "tokens do not fit into the context of 128"),
         (&["generate", TINY], &[b'a'; 500], "tokens do not fit"),
         (&["logits", TINY], &[b'a'; 500], "500 tokens do not fit"),
         (&["generate", TINY, "--tokens", "1,264"], b"", "token 264 is outside the vocabulary of 264"),
