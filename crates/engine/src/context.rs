@@ -21,6 +21,9 @@ const KV_BLOCK: usize = 32;
 /// Context when nobody asks for another, and of a model whose file does not say what it was trained for.
 const DEFAULT_N_CTX: usize = 4096;
 
+/// Most tokens in one step.
+const MAX_STEP: usize = 65_536;
+
 /// Settings of a context.
 #[derive(Clone, Debug)]
 pub struct ContextParams {
@@ -324,6 +327,10 @@ impl Context {
         if rows.is_empty() {
             return Err(EngineError::EmptyPrompt);
         }
+        if rows.len() > MAX_STEP {
+            let (value, reason) = (rows.len().to_string(), "it must be at most 65536");
+            return Err(EngineError::Setting { setting: "the number of tokens in a step", value, reason });
+        }
         let n_vocab = self.model.n_vocab();
         self.buffers.lens.clear();
         self.buffers.lens.resize(self.sequences.len(), 0);
@@ -421,7 +428,7 @@ fn check_settings(p: &ContextParams, n_ctx: usize) -> Result<(), EngineError> {
     if n_ctx.saturating_mul(p.n_seq_max) > limit / 2 {
         return refuse("the context size", n_ctx, "all sequences together can hold 2^30 positions");
     }
-    if p.n_ubatch == 0 || p.n_ubatch > 65_536 {
+    if p.n_ubatch == 0 || p.n_ubatch > MAX_STEP {
         return refuse("the chunk size", p.n_ubatch, "it must be between 1 and 65536");
     }
     if p.n_threads == Some(0) {

@@ -62,9 +62,10 @@ fn safe_steps(expected: &serde_json::Value, smallest: f64) -> usize {
 
 #[test]
 fn greedy_tokens_match_on_all_safe_steps() {
+    let mut n_compared = 0;
     for (path, expected) in tiny_models() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let exact = name.ends_with("f32");
+        let exact = ["f32", "f16", "bf16"].iter().any(|t| name.ends_with(t));
         let steps = safe_steps(&expected, if exact { 0.01 } else { 0.5 });
         let model = load(&path);
         let mut context = context(&model, &small());
@@ -78,7 +79,10 @@ fn greedy_tokens_match_on_all_safe_steps() {
         }
         eprintln!("{name}: {steps} safe steps");
         assert_eq!(greedy, ids(&expected["greedy"])[..steps], "{name}");
+        n_compared += steps;
     }
+    // Random quantized models have close calls early on; the float ones are compared to the end.
+    assert!(n_compared >= 12, "only {n_compared} steps were safe to compare");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// The type of a metadata value, with its id in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the variants are the types their names say")]
 pub enum ValueType {
     U8 = 0,
     I8 = 1,
@@ -33,7 +33,7 @@ impl ValueType {
 
 /// One metadata value.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the variants are the types their names say")]
 pub enum Value {
     U8(u8),
     I8(i8),
@@ -52,7 +52,7 @@ pub enum Value {
 
 /// A homogeneous array, stored by element type.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the variants are the types their names say")]
 pub enum Array {
     U8(Vec<u8>),
     I8(Vec<i8>),

@@ -4,7 +4,7 @@ macro_rules! tensor_types {
     ($($name:ident = $id:literal, $block_elems:literal, $block_bytes:literal;)*) => {
         /// How the elements of a tensor are stored. A row is a whole number of blocks.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[allow(non_camel_case_types, missing_docs)]
+        #[allow(non_camel_case_types, missing_docs, reason = "the names that GGML gives its types")]
         #[repr(u32)]
         pub enum TensorType {
             $($name = $id,)*

@@ -8,7 +8,7 @@ use crate::params::GraphParams;
 use crate::plan::{MemoryPlan, plan};
 use crate::registry::Registry;
 use crate::split::{Split, split};
-use crate::verify::{ParamsError, Stage, VerifyError, verify, verify_params};
+use crate::verify::{ParamsError, Stage, VerifyError, verify, verify_params, verify_plan};
 
 /// A graph that could not be made ready.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -86,5 +86,8 @@ pub fn compile(
     let splits = split(&graph, &live);
     let plan = plan(&graph, &live, &splits);
     check(Stage::Planned, &graph)?;
+    if cfg!(debug_assertions) {
+        verify_plan(&graph, &splits, &plan)?;
+    }
     Ok(Compiled { graph, params: *params, live, splits, plan, reasons, fusions })
 }

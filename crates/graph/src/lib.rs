@@ -49,4 +49,4 @@ pub use profile::{OpTime, Profile};
 pub use registry::{Registry, RequestError, Unusable};
 pub use schedule::{CompiledHook, Counters, InputData, NamedInput, Observer, RunError, Scheduler, StepError};
 pub use split::{Split, split};
-pub use verify::{ParamsError, Stage, VerifyError, Violation, verify};
+pub use verify::{ParamsError, Stage, VerifyError, Violation, verify, verify_plan};

@@ -194,7 +194,7 @@ pub enum Op {
 
 /// An [`Op`] without its payload: what backends are asked about and what reports count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "documented at the variants of `Op`")]
 pub enum OpKind {
     Input,
     GetRows,

@@ -1,14 +1,19 @@
 //! Checks the graph between passes (in debug builds and tests): what a pass may rely on, stated as code.
 
 use crate::assign::takes_fused;
+use std::collections::HashMap;
+use std::ops::Range;
+
 use crate::backend::Backend;
 use crate::builder::operand;
 use crate::driver::{Support, kernel_dtypes};
-use crate::graph::{ComputeGraph, DType, Node, Shape};
+use crate::graph::{ComputeGraph, DType, Node, NodeId, Shape};
 use crate::op::{KvPart, Op};
 use crate::params::{GraphParams, GraphType, KvType};
+use crate::plan::{BufferKey, MemoryPlan};
 use crate::registry::Registry;
 use crate::shape::{ShapeError, infer};
+use crate::split::Split;
 
 /// How far a graph has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +83,12 @@ pub enum Violation {
         /// What it says.
         reason: &'static str,
     },
+    /// A live value without memory on the backend that reads it.
+    #[error("source {0} has no memory where it is read")]
+    NoMemory(u32),
+    /// The node writes where a value lies that is still to be read.
+    #[error("it overwrites the value of node {0}, which a later node reads")]
+    Overwrites(u32),
     /// A KV region lies on one backend, and everything that touches it must run there.
     #[error("it touches a KV region of another backend")]
     ForeignKv,
@@ -216,4 +227,112 @@ pub(crate) fn verify_params(p: &GraphParams) -> Result<(), ParamsError> {
         return Err(ParamsError::Sequences { n_tokens, n_seq_max: c.n_seq_max });
     }
     Ok(())
+}
+
+/// Checks a memory plan against the graph alone: walking the run in order, what a node reads must still lie where it was
+/// put. The planner's own idea of lives is not believed.
+pub fn verify_plan(graph: &ComputeGraph, splits: &[Split], plan: &MemoryPlan) -> Result<(), VerifyError> {
+    let mut ledger = Ledger { graph, plan, holders: HashMap::new() };
+    for &id in &graph.inputs {
+        if let Some(backend) = graph.node(id).backend {
+            ledger.write(id, backend);
+        }
+    }
+    for split in splits {
+        for &id in &split.copies {
+            ledger.read(id, graph.node(id).backend, graph.node(split.nodes[0]))?;
+            ledger.write(id, split.backend);
+        }
+        for &id in &split.nodes {
+            let node = graph.node(id);
+            for &src in node.src.iter().filter(|s| !graph.node(**s).op.is_kv_handle()) {
+                ledger.read(src, Some(split.backend), node)?;
+            }
+            ledger.write(id, split.backend);
+        }
+    }
+    // Inputs stay readable to the end as well: a caller may look at what it gave.
+    for &id in graph.outputs.iter().chain(&graph.inputs) {
+        ledger.read(id, graph.node(id).backend, graph.node(id))?;
+    }
+    Ok(())
+}
+
+/// Whose value each stretch of memory holds while the run is walked.
+struct Ledger<'a> {
+    graph: &'a ComputeGraph,
+    plan: &'a MemoryPlan,
+    /// By buffer: values with their byte ranges.
+    holders: HashMap<BufferKey, Vec<(NodeId, Range<usize>)>>,
+}
+
+impl Ledger<'_> {
+    /// The value of `id` now lies on `backend`; what it overlaps is gone, unless it is a view of it.
+    fn write(&mut self, id: NodeId, backend: Backend) {
+        let node = self.graph.node(id);
+        let Some((key, offset)) = self.plan.buffer(id, backend) else { return };
+        let range = offset..offset + node.out_bytes();
+        let held = self.holders.entry(key).or_default();
+        let is_view = node.op.is_view() && node.backend == Some(backend);
+        if !is_view {
+            held.retain(|(_, r)| r.end <= range.start || range.end <= r.start);
+        }
+        held.push((id, range));
+    }
+
+    fn read(&self, id: NodeId, backend: Option<Backend>, reader: &Node) -> Result<(), VerifyError> {
+        let at = backend.and_then(|b| self.plan.buffer(id, b));
+        let violation = match at.map(|(key, _)| self.holders.get(&key)) {
+            None => Violation::NoMemory(id.0),
+            Some(held) if held.is_some_and(|h| h.iter().any(|(holder, _)| *holder == id)) => return Ok(()),
+            Some(_) => Violation::Overwrites(id.0),
+        };
+        let (index, name) = (reader.id.index(), reader.name.to_string());
+        Err(VerifyError { stage: Stage::Planned, index, name, violation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::params::CParams;
+    use crate::testing::NullDriver;
+    use crate::{BackendSet, GraphBuilder, KvType, Policy, assign, plan, split};
+
+    /// `last = b · 3`, `b = a + a`, `a = x · 2`, then a value is moved onto another's memory.
+    #[test]
+    fn a_plan_that_overwrites_a_value_still_to_be_read_is_named() {
+        let mut registry = Registry::new();
+        registry.register(Arc::new(NullDriver::new(Backend::CPU)));
+        let mut b = GraphBuilder::new();
+        let x = b.input("x", [8, 1, 1, 1], DType::F32);
+        let first = b.scale("first", x, 2.0);
+        let second = b.scale("second", x, 3.0);
+        let sum = b.add("sum", first, second);
+        b.output(sum);
+        let mut graph = b.finish().unwrap();
+        let cparams = CParams {
+            n_ctx: 32,
+            n_seq_max: 1,
+            kv_block: 32,
+            n_kv_blocks: 1,
+            kv_type: KvType::F32,
+            backends: BackendSet::CPU_ONLY,
+            gpu: None,
+            fuse_qkv: true,
+            fuse_ffn: true,
+        };
+        assign(&mut graph, &Policy::new(&registry, &cparams)).unwrap();
+        let live = graph.live();
+        let splits = split(&graph, &live);
+        let mut plan = plan(&graph, &live, &splits);
+        assert_eq!(verify_plan(&graph, &splits, &plan), Ok(()));
+        let (from, to) = (plan.placement(second, Backend::CPU), plan.placement(first, Backend::CPU));
+        let target = plan.storages[to.unwrap().storage].buffer;
+        plan.storages[from.unwrap().storage].buffer = target;
+        let error = verify_plan(&graph, &splits, &plan).unwrap_err();
+        assert_eq!((error.violation, &*error.name), (Violation::Overwrites(first.0), "sum"));
+    }
 }

@@ -181,6 +181,8 @@ proptest! {
         let refused = [&[][..], &[OpKind::Silu][..], &[OpKind::Add, OpKind::Softmax][..], &[OpKind::Mul][..]][refused];
         let source = random_source(program, outputs);
         let c = compile(&source, &params(2), &null_registry(refused), &mut |_, _| {}).unwrap();
+        // What the graph says, then what the planner says.
+        prop_assert_eq!(minfer_graph::verify_plan(&c.graph, &c.splits, &c.plan), Ok(()));
         for (i, a) in c.plan.storages.iter().enumerate() {
             for b in &c.plan.storages[i + 1..] {
                 prop_assert!(a.buffer != b.buffer || a.last < b.first || b.last < a.first, "{a:?} meets {b:?}");

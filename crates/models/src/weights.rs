@@ -199,11 +199,14 @@ fn check_type(tensor: &TensorInfo, vector: bool) -> Result<(), ModelError> {
 
 /// A divisor of zero would turn every position into NaN without a word.
 fn check_factors(file: &Gguf, factors: &WeightRef) -> Result<(), ModelError> {
-    let Some(tensor) = file.tensor(&factors.name) else { return Ok(()) };
+    let unusable = || ModelError::TensorType {
+        name: factors.name.to_string(),
+        found: factors.dtype,
+        hint: "divisors must be F32, F16 or BF16",
+    };
+    let tensor = file.tensor(&factors.name).ok_or_else(unusable)?;
     let mut values = vec![0.0f32; tensor.n_elems()];
-    if minfer_gguf::dequantize(tensor.dtype, file.data(tensor), &mut values).is_err() {
-        return Ok(());
-    }
+    minfer_gguf::dequantize(tensor.dtype, file.data(tensor), &mut values).map_err(|_| unusable())?;
     match values.iter().position(|v| !(v.is_finite() && *v > 0.0)) {
         None => Ok(()),
         Some(index) => Err(ModelError::TensorValue {

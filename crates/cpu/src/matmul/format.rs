@@ -47,7 +47,7 @@ pub(super) use for_each_format;
 macro_rules! declare {
     ($($name:ident),*) => {$(
         #[doc = concat!("Blocks of type ", stringify!($name), ".")]
-        #[allow(non_camel_case_types)]
+        #[allow(non_camel_case_types, reason = "the names that GGML gives its types")]
         pub(super) struct $name;
     )*};
 }

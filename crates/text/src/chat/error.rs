@@ -71,7 +71,7 @@ pub enum TemplateError {
 
 /// A kind of name that a template refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the variants are the constructs their names say")]
 pub enum Construct {
     Filter,
     Test,
