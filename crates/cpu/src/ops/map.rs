@@ -40,18 +40,6 @@ pub(crate) fn binary<B: Binary>(
     Ok(())
 }
 
-/// `x[i] = f(x[i], y[i mod len(y)])`, as [`binary`].
-pub(crate) fn binary_in_place<B: Binary>(
-    isa: Isa,
-    f: B,
-    x: &mut [f32],
-    y: &[f32],
-) -> Result<(), KernelError> {
-    KernelError::check_rows("x", x.len(), y.len())?;
-    dispatch(isa, MapBinaryInPlace { f, x, y });
-    Ok(())
-}
-
 struct MapUnary<'a, U> {
     f: U,
     x: &'a [f32],
@@ -115,29 +103,6 @@ impl<B: Binary> Kernel for MapBinary<'_, B> {
     }
 }
 
-struct MapBinaryInPlace<'a, B> {
-    f: B,
-    x: &'a mut [f32],
-    y: &'a [f32],
-}
-
-impl<B: Binary> Kernel for MapBinaryInPlace<'_, B> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let row_len = self.y.len().max(1);
-        let (y, y_rest) = self.y.as_chunks::<LANES>();
-        for x in self.x.chunks_exact_mut(row_len) {
-            let (x, rest) = x.as_chunks_mut::<LANES>();
-            for (x, y) in x.iter_mut().zip(y) {
-                s.store(self.f.apply(s, s.load(x), s.load(y)), x);
-            }
-            s.store_part(self.f.apply(s, s.load_part(rest, 0.0), s.load_part(y_rest, 0.0)), rest);
-        }
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use crate::error::KernelError;
@@ -145,20 +110,15 @@ pub(crate) mod tests {
     use crate::testing::{EDGE_LENS, assert_same_bits, hard_f32s, same_bits_on_all};
 
     type ToOut = fn(Isa, &[f32], &[f32], &mut [f32]) -> Result<(), KernelError>;
-    type InPlace = fn(Isa, &mut [f32], &[f32]) -> Result<(), KernelError>;
 
-    /// What every binary op must do: the bits of `define` at every edge length, on every instruction set, into an output
-    /// and in place, with `y` as long as `x` and repeated over 3 rows; and refuse lengths that don't fit.
-    pub(crate) fn check_binary(to_out: ToOut, in_place: InPlace, define: fn(f32, f32) -> f32) {
+    /// What every binary op must do: the bits of `define` at every edge length, on every instruction set, with `y` as long as `x` and repeated over 3 rows; and refuse lengths that don't fit.
+    pub(crate) fn check_binary(to_out: ToOut, define: fn(f32, f32) -> f32) {
         for len in EDGE_LENS {
             for n_rows in [1, 3] {
                 let (x, y) = (hard_f32s(len * n_rows, len as u64 + 5), hard_f32s(len, len as u64 + 6));
                 let out = same_bits_on_all("binary op", |isa| {
                     let mut out = vec![7.0; x.len()];
                     to_out(isa, &x, &y, &mut out).unwrap();
-                    let mut place = x.clone();
-                    in_place(isa, &mut place, &y).unwrap();
-                    assert_same_bits("in place", &place, &out);
                     out
                 });
                 let defined = x.iter().enumerate().map(|(i, &x)| define(x, y[i % len.max(1)]));
@@ -166,8 +126,7 @@ pub(crate) mod tests {
             }
         }
         let wrong_rows = KernelError::Rows { what: "x", row_len: 3, got: 7 };
-        assert_eq!(to_out(Isa::Scalar, &[0.0; 7], &[0.0; 3], &mut [0.0; 7]), Err(wrong_rows.clone()));
-        assert_eq!(in_place(Isa::Scalar, &mut [0.0; 7], &[0.0; 3]), Err(wrong_rows));
+        assert_eq!(to_out(Isa::Scalar, &[0.0; 7], &[0.0; 3], &mut [0.0; 7]), Err(wrong_rows));
         let wrong_out = KernelError::Length { what: "out", expected: 6, got: 5 };
         assert_eq!(to_out(Isa::Scalar, &[0.0; 6], &[0.0; 3], &mut [0.0; 5]), Err(wrong_out));
     }

@@ -1,6 +1,6 @@
 //! Multiplication, with a second operand that may be one row for all tokens.
 
-use super::map::{Binary, binary, binary_in_place};
+use super::map::{Binary, binary};
 use crate::error::KernelError;
 use crate::isa::Isa;
 use crate::simd::Simd;
@@ -9,11 +9,6 @@ use crate::simd::Simd;
 /// `x: [d, n_tokens]`.
 pub fn mul(isa: Isa, x: &[f32], y: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
     binary(isa, Product, x, y, out)
-}
-
-/// `x = x * y`, as [`mul`].
-pub fn mul_in_place(isa: Isa, x: &mut [f32], y: &[f32]) -> Result<(), KernelError> {
-    binary_in_place(isa, Product, x, y)
 }
 
 #[derive(Clone, Copy)]
@@ -33,6 +28,6 @@ mod tests {
 
     #[test]
     fn mul_has_the_bits_of_its_definition() {
-        check_binary(mul, mul_in_place, |x, y| x * y);
+        check_binary(mul, |x, y| x * y);
     }
 }

@@ -1,15 +1,8 @@
-//! Copies: as it lies, or with the dimensions in another order.
+//! Copies with the dimensions in another order.
 
 use std::ops::Range;
 
 use crate::error::KernelError;
-
-/// `out = x`.
-pub fn copy(x: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
-    KernelError::check_len("out", out.len(), x.len())?;
-    out.copy_from_slice(x);
-    Ok(())
-}
 
 /// The rows `rows` (runs along dimension 0) of `x` with its dimensions reordered: dimension `i` of `x` becomes dimension
 /// `axes[i]` of the result. `x` has shape `shape`, dimension 0 fastest; `out` takes just these rows.
@@ -98,7 +91,5 @@ mod tests {
         assert_eq!(error, Err(KernelError::Index { what: "end of rows", index: 3, at: 0, limit: 3 }));
         let error = permute(&x, [2, 2, 1, 1], axes, 0..2, &mut [0.0; 4]);
         assert_eq!(error, Err(KernelError::Length { what: "x", expected: 4, got: 6 }));
-        let error = copy(&x, &mut [0.0; 5]);
-        assert_eq!(error, Err(KernelError::Length { what: "out", expected: 6, got: 5 }));
     }
 }
