@@ -16,6 +16,7 @@ pub(super) fn add_to(env: &mut Environment<'_>) {
     html::add_to(env);
     number::add_to(env);
     sequence::add_to(env);
+    super::formatting::add_to(env);
 }
 
 /// The parameters of a filter, by place or by name.

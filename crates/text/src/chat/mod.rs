@@ -40,6 +40,7 @@ mod dict;
 mod environment;
 mod error;
 mod filters;
+mod formatting;
 mod functions;
 mod jinja_tests;
 mod json;

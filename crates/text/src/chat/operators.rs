@@ -6,6 +6,7 @@ use minijinja::{Environment, Error, ErrorKind, State, Value};
 
 use super::bound;
 use super::filters::escape_text;
+use super::formatting;
 use super::methods::string::python_text;
 use super::repr;
 use super::source::operators::{ADD, BOUND, BOUND_ATTRIBUTE, CONCAT, MOD};
@@ -66,8 +67,7 @@ fn add_two(state: &State<'_, '_>, a: &Value, b: &Value) -> Result<Value, Error> 
 /// `a % b`: printf-style formatting of a string, otherwise Python's remainder, which has the sign of `b`.
 fn modulo(state: &State<'_, '_>, a: &Value, b: &Value) -> Result<Value, Error> {
     if let Some(pattern) = a.as_str() {
-        state.consume_fuel(pattern.len() as u64 / 64)?;
-        return printf(pattern, b).map(Value::from);
+        return printf(state, pattern, b).map(Value::from);
     }
     match (Number::of(a), Number::of(b)) {
         (Some(_), Some(y)) if y.as_f64() == 0.0 => {
@@ -95,11 +95,12 @@ fn modulo(state: &State<'_, '_>, a: &Value, b: &Value) -> Result<Value, Error> {
 }
 
 /// `pattern % arguments`, where a tuple is several arguments.
-fn printf(pattern: &str, arguments: &Value) -> Result<String, Error> {
+fn printf(state: &State<'_, '_>, pattern: &str, arguments: &Value) -> Result<String, Error> {
     let mut arguments: Vec<Value> = match arguments.is_tuple() {
         true => arguments.try_iter()?.checked().map(|item| python_text(&item?)).collect::<Result<_, _>>()?,
         false => vec![python_text(arguments)?],
     };
+    formatting::pay(state, FormatStyle::Printf, pattern, &arguments)?;
     let pattern = without_repr_conversions(pattern, &mut arguments)?;
     format(FormatStyle::Printf, &pattern, &arguments)
 }

@@ -120,6 +120,10 @@ impl<'a> Scan<'a> {
                 return self.exceed("tag that does not end");
             };
             self.measure(&tokens, is_block);
+            if self.excess.is_some() {
+                // The template is refused; rewriting a tag takes time that grows with the square of its length.
+                return;
+            }
             self.tag(&tokens, is_block);
             self.advance_to(end);
             if is_block && tokens.first().is_some_and(|t| t.is_name("raw")) && !self.skip_raw() {

@@ -5,7 +5,7 @@ use minijinja::value::{Tuple, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
 use super::{Call, missing, unknown_method, wrong_type};
-use crate::chat::repr;
+use crate::chat::{formatting, repr};
 
 pub(super) const NAMES: &[&str] = &[
     "capitalize",
@@ -371,13 +371,13 @@ fn join(call: &Call<'_, '_, '_>, separator: &str) -> Result<Value, Error> {
 
 /// `'{} {name:>4}'.format(…)`. Values whose text differs between Python and the engine are passed as text.
 fn format_fields(call: &Call<'_, '_, '_>, s: &str) -> Result<Value, Error> {
-    let args: Result<Vec<Value>, Error> = call
+    let args = call
         .args
         .iter()
         .map(|arg| if arg.is_kwargs() { Ok(arg.clone()) } else { python_text(arg) })
-        .collect();
-    call.pay(64)?;
-    format(FormatStyle::StrFormat, s, &args?).map(Value::from)
+        .collect::<Result<Vec<Value>, Error>>()?;
+    formatting::pay(call.state, FormatStyle::StrFormat, s, &args)?;
+    format(FormatStyle::StrFormat, s, &args).map(Value::from)
 }
 
 /// Containers, `None` and booleans as Python's `str` of them; strings and numbers as they are.
