@@ -1,9 +1,10 @@
 //! Files that appear whole or not at all.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Writes a file under a temporary name beside `path`, then gives it its name.
 ///
@@ -122,24 +123,54 @@ fn naming(path: &Path, error: io::Error) -> io::Error {
 /// How much of a file's name is in that of the temporary one: what is added has to fit, too.
 const MAX_NAME_CHARS: usize = 50;
 
-/// A file that is removed unless it is renamed.
+/// A file that is removed unless it is renamed. Its writer holds a lock on it, by which a file that a killed process has
+/// left behind is known.
 #[derive(Debug)]
 struct Temporary(Option<PathBuf>);
 
+/// Temporary files of this process.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes the temporary files of everything that is being written. To be called before a process ends without going
+/// back to `main`, as on a signal; what is written afterwards is lost.
+pub fn remove_unfinished() {
+    for path in unfinished().drain(..) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    // A list of paths is whole at any moment.
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Temporary {
     fn beside(path: &Path) -> io::Result<(Temporary, File)> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-        let name: String = name.chars().take(MAX_NAME_CHARS).collect();
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let temporary = folder_of(path).join(format!(".{name}.{}-{number}.partial", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-        Ok((Temporary(Some(temporary)), file))
+        let prefix = format!(".{}.", name.chars().take(MAX_NAME_CHARS).collect::<String>());
+        remove_abandoned(folder_of(path), &prefix);
+        loop {
+            let temporary = Temporary(Some(folder_of(path).join(format!("{prefix}{}", unique_suffix()))));
+            if let Some(file) = temporary.create()? {
+                return Ok((temporary, file));
+            }
+        }
+    }
+
+    /// Makes the file; `None` if another process took it for abandoned before it was locked.
+    fn create(&self) -> io::Result<Option<File>> {
+        let Some(path) = &self.0 else { return Ok(None) };
+        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        unfinished().push(path.clone());
+        // Some network file systems have no locks; nothing is taken for abandoned there, either.
+        let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !path.exists();
+        Ok((!is_taken).then_some(file))
     }
 
     fn rename_to(mut self, path: &Path) -> io::Result<()> {
         if let Some(temporary) = &self.0 {
             fs::rename(temporary, path)?;
+            forget(temporary);
         }
         self.0 = None;
         Ok(())
@@ -150,6 +181,30 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
             // Nobody is left to tell; the name says what the file is.
+            let _ = fs::remove_file(path);
+            forget(path);
+        }
+    }
+}
+
+fn forget(path: &Path) {
+    unfinished().retain(|other| other != path);
+}
+
+const SUFFIX: &str = ".partial";
+
+fn unique_suffix() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}{SUFFIX}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Removes what processes that were killed have left in `folder` of files whose temporary names begin with `prefix`.
+fn remove_abandoned(folder: &Path, prefix: &str) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let is_temporary = |name: &str| name.starts_with(prefix) && name.ends_with(SUFFIX);
+    let temporary = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_temporary));
+    for path in temporary.map(|entry| entry.path()) {
+        if File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = fs::remove_file(path);
         }
     }

@@ -38,7 +38,7 @@ mod storage;
 mod tensor_type;
 mod writer;
 
-pub use atomic::{AtomicFile, create_atomically};
+pub use atomic::{AtomicFile, create_atomically, remove_unfinished};
 pub use error::{Fault, FaultClass, GgufError, SplitFault};
 pub use file::{FileInfo, Gguf, OpenOptions, TensorInfo};
 pub use foreign::Foreign;

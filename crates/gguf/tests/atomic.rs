@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use minfer_gguf::create_atomically;
+use minfer_gguf::{AtomicFile, create_atomically};
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
     create_atomically(path, |out| out.write_all(text.as_bytes()))
@@ -90,4 +90,22 @@ fn a_name_may_be_as_long_as_the_system_allows() {
         write(&folder.path().join(&name), "x").unwrap();
     }
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+}
+
+#[test]
+fn what_a_killed_process_has_left_is_removed_by_the_next_write_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in [".x.12-0.partial", ".x.partial.txt", ".y.12-0.partial", "x.12-0.partial"] {
+        fs::write(at(name), "half").unwrap();
+    }
+    let at_work = AtomicFile::create(&at("x")).unwrap();
+    write(&at("x"), "whole").unwrap();
+    at_work.commit().unwrap();
+    let mut names: Vec<_> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, [".x.partial.txt", ".y.12-0.partial", "x", "x.12-0.partial"]);
 }
