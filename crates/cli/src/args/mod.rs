@@ -23,7 +23,7 @@ mod tokenize;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use bench::{BenchArgs, BenchFormat};
 pub(crate) use context::{CacheType, ComputeArgs, ContextArgs};
@@ -89,12 +89,21 @@ pub(crate) enum Command {
 
 /// Reads the command line; the error may also be the help or the version that was asked for.
 pub(crate) fn parse(argv: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(shorts::spell_out(argv, &definition()))
+    let mut definition = definition();
+    let argv = shorts::spell_out(argv, &definition);
+    let matches = definition.try_get_matches_from_mut(argv)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
 }
 
 /// The definition of all commands and flags, for what is generated from it.
 pub(crate) fn definition() -> clap::Command {
-    Cli::command()
+    Cli::command().mut_subcommands(|command| command.mut_args(with_negative_numbers))
+}
+
+/// A negative number behind a flag is its value, and so is what is wrong, and no unknown flag.
+fn with_negative_numbers(arg: Arg) -> Arg {
+    let takes_value = arg.get_action().takes_values() && !arg.is_positional();
+    if takes_value { arg.allow_negative_numbers(true) } else { arg }
 }
 
 #[cfg(test)]
