@@ -62,6 +62,7 @@ fn exit_code() -> u8 {
 }
 
 fn run(cli: Cli) -> anyhow::Result<()> {
+    interrupt::take_over()?;
     let mut shell = Shell::new(env::Env::read(|name| std::env::var_os(name))?, cli.verbose);
     commands::run(cli.command, &mut shell)?;
     shell.out.finish()

@@ -39,7 +39,7 @@ pub(crate) fn for_each(
     wanted: Wanted,
     visit: &mut dyn FnMut(usize, &[f32]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let (seq, interrupt) = (context.new_sequence()?, Interrupt::install()?);
+    let (seq, interrupt) = (context.new_sequence()?, Interrupt::listen());
     let mut run = Run { context, seq, wanted, last: tokens.len().saturating_sub(1) };
     let mut meter = Meter::new("reading", Unit::Things("tokens"));
     for (piece, start) in tokens.chunks(n_piece).zip((0..).step_by(n_piece)) {

@@ -20,7 +20,7 @@ pub(super) fn run(args: GenerateArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let tokens = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;
     let params = GenerateParams { n_logprobs: args.logprobs, ..args.sampling.params() };
     let mut context = engine::context(&model, &args.context, shell)?;
-    let (seq, interrupt) = (context.new_sequence()?, Interrupt::install()?);
+    let (seq, interrupt) = (context.new_sequence()?, Interrupt::listen());
     let mut printer = Printer::new(&mut shell.out, &interrupt, !args.json);
     let generated = generate(&mut context, seq, &tokens, &params, &mut |event| printer.event(event))?;
     printer.finish(&generated)?;

@@ -36,6 +36,25 @@ fn ctrl_c_ends_an_answer() {
     assert!(rest.ends_with(b"\n"), "the line is ended");
 }
 
+#[test]
+fn ctrl_c_before_anything_listens_ends_and_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let trace = folder.path().join("t.npz");
+    // Waits for somebody to read the graph, with the trace begun.
+    let mut command = Command::new(binary());
+    command.args(["generate", TINY, "-p", "a", "--dump-graph"]).arg(&pipe).env("MINFER_TRACE", &trace);
+    let mut child = command.spawn().unwrap();
+    let n_files = || std::fs::read_dir(&folder).unwrap().count();
+    while n_files() < 2 && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(n_files(), 1);
+}
+
 /// A program on a terminal of its own, made by `script`; `None`, aloud, where there is no such command.
 struct Terminal {
     child: Child,

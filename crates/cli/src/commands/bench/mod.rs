@@ -44,7 +44,7 @@ pub(super) fn run(args: &BenchArgs, shell: &mut Shell) -> anyhow::Result<()> {
         facts: ModelFacts::of(&model, !args.model.open.no_mmap),
         model,
         isa,
-        interrupt: Interrupt::install()?,
+        interrupt: Interrupt::listen(),
     };
     let mut report = Report::new(args.output, &setups);
     report.begin(&mut shell.out)?;

@@ -38,7 +38,7 @@ impl<'a> Speaker<'a> {
         settings: Settings,
         shell: &'a mut Shell,
     ) -> anyhow::Result<Self> {
-        let (seq, interrupt) = (context.new_sequence()?, Interrupt::install()?);
+        let (seq, interrupt) = (context.new_sequence()?, Interrupt::listen());
         Ok(Self { context, seq, settings, interrupt, shell })
     }
 
