@@ -14,8 +14,10 @@ use crate::pool::{Cost, piece_range};
 /// Time to pack one byte, in picoseconds: only decides into how many pieces the work is cut.
 const PACK_PS: u64 = 300;
 
-/// Small matrices share arenas of this size, so that they lie on huge pages. What is never written costs no memory.
+/// Small matrices share arenas, so that they lie on huge pages. What is never written costs no memory, but it counts where
+/// the address space is limited: the first arena is small, and each is as large as all before it, up to this.
 const ARENA_BYTES: usize = 64 << 20;
+const FIRST_ARENA_BYTES: usize = 4 << 20;
 
 /// Raw bytes packed before their pages go.
 const STRETCH_BYTES: usize = 8 << 20;
@@ -53,17 +55,24 @@ struct Made {
 
 /// Where the next small matrix goes.
 #[derive(Default)]
-struct Memory(Option<Arena>);
+struct Memory {
+    arena: Option<Arena>,
+    /// Bytes of all arenas so far.
+    n_mapped: usize,
+}
 
 impl Memory {
     fn take(&mut self, len: usize) -> Result<AlignedBuf, OutOfMemory> {
         if len > ARENA_BYTES / 4 {
             return AlignedBuf::zeroed(len);
         }
-        if let Some(Ok(piece)) = self.0.as_mut().map(|arena| arena.take(len)) {
+        if let Some(Ok(piece)) = self.arena.as_mut().map(|arena| arena.take(len)) {
             return Ok(piece);
         }
-        self.0.insert(Arena::with_capacity(ARENA_BYTES)?).take(len)
+        // Room for a few of the same size: the rest of the arena before is lost.
+        let capacity = self.n_mapped.clamp(FIRST_ARENA_BYTES, ARENA_BYTES).max(4 * len);
+        self.n_mapped += capacity;
+        self.arena.insert(Arena::with_capacity(capacity)?).take(len)
     }
 }
 
