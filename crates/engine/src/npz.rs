@@ -3,7 +3,7 @@
 //! Dimensions are given as everywhere in minfer, fastest first; NumPy's shape is the reverse. Files appear under their
 //! name only when complete. Arrays of an archive go to the file one by one, so it may be larger than memory.
 
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use half::f16;
@@ -135,7 +135,7 @@ impl NpyWriter {
 
 /// An archive being written. Without [`finish`](Self::finish) no file appears.
 pub struct NpzWriter {
-    zip: ZipWriter<AtomicFile>,
+    zip: ZipWriter<UntilItFails>,
     names: std::collections::HashSet<String>,
     method: CompressionMethod,
 }
@@ -144,7 +144,7 @@ impl NpzWriter {
     /// Begins the archive that will be `path`. Arrays are stored as they are, or `deflated`: smaller and much slower.
     pub fn create(path: &Path, deflated: bool) -> Result<Self, NpzError> {
         let method = if deflated { CompressionMethod::Deflated } else { CompressionMethod::Stored };
-        let zip = ZipWriter::new(AtomicFile::create(path)?);
+        let zip = ZipWriter::new(UntilItFails { file: AtomicFile::create(path)?, has_failed: false });
         Ok(NpzWriter { zip, names: Default::default(), method })
     }
 
@@ -166,6 +166,49 @@ impl NpzWriter {
     /// Completes the archive and gives it its name.
     pub fn finish(self) -> Result<(), NpzError> {
         Ok(self.zip.finish()?.commit()?)
+    }
+}
+
+/// A file that swallows what comes after an error. A `ZipWriter` that is dropped unfinished writes the end of the
+/// archive, and on standard error what it thinks of a disk that is still full; the file does not appear either way.
+struct UntilItFails {
+    file: AtomicFile,
+    has_failed: bool,
+}
+
+impl UntilItFails {
+    fn attempt<T>(
+        &mut self,
+        swallowed: T,
+        write: impl FnOnce(&mut AtomicFile) -> io::Result<T>,
+    ) -> io::Result<T> {
+        if self.has_failed {
+            return Ok(swallowed);
+        }
+        let result = write(&mut self.file);
+        self.has_failed = result.is_err();
+        result
+    }
+
+    /// Errors if anything was swallowed.
+    fn commit(self) -> io::Result<()> {
+        if self.has_failed { Err(io::Error::other("an earlier write failed")) } else { self.file.commit() }
+    }
+}
+
+impl Write for UntilItFails {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.attempt(bytes.len(), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.attempt((), AtomicFile::flush)
+    }
+}
+
+impl Seek for UntilItFails {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.attempt(0, |file| file.seek(to))
     }
 }
 

@@ -42,3 +42,22 @@ fn a_full_disk_is_an_error_of_the_machine() {
         assert!(message.starts_with("error: cannot write to standard output: "), "{message}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn so_is_a_disk_that_is_full_of_other_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = folder.path().join("full");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let full = full.to_str().unwrap();
+    for args in [
+        ["logits", TINY, "-p", "a", "--out", full],
+        ["logits", TINY, "-p", "a", "--trace", full],
+        ["logits", TINY, "-p", "a", "--dump-graph", full],
+    ] {
+        let (code, message) = run(&args, Stdio::null());
+        assert_eq!(code, Some(5), "{message}");
+        assert!(message.starts_with("error: ") && message.lines().count() == 1, "{args:?}: {message}");
+        assert!(message.contains("No space left on device"), "{args:?}: {message}");
+    }
+}
