@@ -90,10 +90,10 @@ fn nothing_changes_the_bits_of_tiny_models_that_look_back_over_several_spans() {
 fn nothing_about_the_computation_changes_the_bits_of_real_models() {
     for file in ["smollm2-135m-instruct-q4_1.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"] {
         let Some(path) = real(file) else { continue };
-        let prompt = load(&path)
-            .encode("fn main() {\n    let words = [\"once\", \"upon\", \"a\", \"time\"];\n")
-            .unwrap();
-        check(&path, &prompt, 4, &[2, 3], &[1, 7, 64]);
+        let text = "fn main() {\n    let words = [\"once\", \"upon\", \"a\", \"time\"];\n".repeat(4);
+        let prompt = load(&path).encode(&text).unwrap();
+        assert!(prompt.len() > 64, "a chunk of 64 would be the whole prompt of {}", prompt.len());
+        check(&path, &prompt, 2, &[2, 3], &[1, 7, 64]);
     }
 }
 

@@ -26,10 +26,12 @@ pub enum RequestError {
         known: String,
     },
     /// The project has it, this build does not.
-    #[error("backend '{name}' is not in this build; build with `--features {name}` to have it")]
+    #[error("backend '{name}' is not in this build, which has {present}; no feature of this version adds it")]
     NotInBuild {
         /// What was asked for.
         name: &'static str,
+        /// The names there are.
+        present: String,
     },
     /// The build has it, the machine does not.
     #[error("backend '{name}' cannot be used on this machine: {reason}")]
@@ -112,7 +114,10 @@ impl Registry {
         }
         Err(match self.unusable.iter().find(|u| u.backend == backend) {
             Some(u) => RequestError::NotUsable { name: backend.name(), reason: u.reason.clone() },
-            None => RequestError::NotInBuild { name: backend.name() },
+            None => {
+                let present: Vec<_> = self.available().iter().map(Backend::name).collect();
+                RequestError::NotInBuild { name: backend.name(), present: present.join(", ") }
+            }
         })
     }
 }
@@ -154,7 +159,7 @@ mod tests {
         assert_eq!(r.available(), BackendSet::CPU_ONLY);
         let reason = "it is switched off".to_owned();
         assert_eq!(r.request("cuda"), Err(RequestError::NotUsable { name: "cuda", reason }));
-        assert_eq!(r.request("metal"), Err(RequestError::NotInBuild { name: "metal" }));
+        assert!(matches!(r.request("metal"), Err(RequestError::NotInBuild { name: "metal", .. })));
     }
 
     #[test]
@@ -163,7 +168,11 @@ mod tests {
         r.register_unusable(Backend::VULKAN, "no adapter was found");
         let unknown = r.request("tpu").unwrap_err();
         assert_eq!(unknown.to_string(), "unknown backend 'tpu'; known: cpu, metal, cuda, vulkan");
-        assert_eq!(r.request("cuda"), Err(RequestError::NotInBuild { name: "cuda" }));
+        let absent = r.request("cuda").unwrap_err();
+        assert_eq!(
+            absent.to_string(),
+            "backend 'cuda' is not in this build, which has cpu; no feature of this version adds it"
+        );
         let unusable = r.request("vulkan").unwrap_err();
         assert_eq!(
             unusable.to_string(),

@@ -23,7 +23,7 @@ pub(super) fn run(args: RenderArgs, shell: &mut Shell) -> anyhow::Result<()> {
     }
     input.add_generation_prompt &= !args.no_generation_prompt;
     input.kwargs.extend(args.template_args);
-    let template = template(model.as_ref(), args.template_file, input.tools.is_some())?;
+    let template = template(model.as_ref(), args.template_file, &input)?;
     Ok(shell.out.exact(&template.render(&input)?)?)
 }
 
@@ -39,13 +39,26 @@ fn model_and_messages(args: &RenderArgs) -> Result<(Option<String>, String), Cli
     }
 }
 
-fn template(model: Option<&Gguf>, file: Option<PathBuf>, has_tools: bool) -> anyhow::Result<ChatTemplate> {
+fn template(
+    model: Option<&Gguf>,
+    file: Option<PathBuf>,
+    input: &RenderInput,
+) -> anyhow::Result<ChatTemplate> {
     let Some(path) = file else {
         let model = model.ok_or(CliError::NoModel)?;
-        return Ok(ChatTemplate::from_metadata(model.metadata(), has_tools)?);
+        return Ok(ChatTemplate::from_metadata(model.metadata(), input.tools.is_some())?);
     };
     let context = model.map(|model| TemplateContext::from_metadata(model.metadata())).unwrap_or_default();
-    Ok(ChatTemplate::parse(&Source::file(path).read()?, context)?)
+    Ok(ChatTemplate::parse(&Source::file(path).read()?, with_token_args(context, &input.kwargs))?)
+}
+
+/// Special tokens given as arguments (`--arg bos_token=<s>`) count as the template's when it is tried, too.
+fn with_token_args(context: TemplateContext, args: &Map<String, Value>) -> TemplateContext {
+    let tokens = args.iter().filter(|(name, _)| name.ends_with("_token"));
+    tokens.fold(context, |context, (name, value)| match value {
+        Value::String(text) => context.with_token(name, text),
+        _ => context,
+    })
 }
 
 fn read_tools(path: PathBuf) -> Result<Value, CliError> {

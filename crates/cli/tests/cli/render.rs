@@ -95,3 +95,14 @@ fn the_binary_renders_the_fixtures() {
     }
     assert!(n_rendered > 10, "only {n_rendered} conversations");
 }
+
+#[test]
+fn tokens_given_as_arguments_count_when_the_template_is_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "{% for m in messages %}{{ bos_token + m.content + eos_token }}{% endfor %}";
+    let template = write(folder.path(), "t.jinja", text);
+    let messages = write(folder.path(), "m.json", MESSAGES);
+    let arguments = ["--arg", "bos_token=<s>", "--arg", "eos_token=</s>"];
+    let all = [&["render", &messages, "--template-file", &template], &arguments[..]].concat();
+    assert_eq!(stdout(&minfer(all).assert().success()), "<s>Hi</s>");
+}
