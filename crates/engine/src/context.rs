@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use minfer_cpu::{CpuDriver, CpuOptions};
 use minfer_graph::{
-    Backend, BackendSet, CParams, Counters, GraphParams, GraphType, InputData, KvType, NamedInput, Registry,
-    Scheduler,
+    Backend, BackendSet, CParams, Counters, GraphParams, GraphType, InputData, KvType, NamedInput, Scheduler,
 };
 use minfer_models::StepInput;
 
+use crate::backends::Backends;
 use crate::blocks::BlockPool;
 use crate::error::EngineError;
 use crate::memory;
@@ -116,11 +115,12 @@ pub struct Context {
     buffers: StepBuffers,
     logits: Vec<f32>,
     tracer: Option<Tracer>,
-    n_threads: usize,
+    backends: Arc<Backends>,
 }
 
 impl Context {
-    /// Sets up backends, checks the memory plan, loads weights. `progress` sees weights done and all.
+    /// Checks the memory plan, loads weights. `progress` sees weights done and all. Contexts of a model with equal threads
+    /// and instructions share one set of packed weights.
     pub fn new(
         model: &Arc<Model>,
         params: &ContextParams,
@@ -140,10 +140,8 @@ impl Context {
             (n, _) => n,
         };
         check_settings(params, n_ctx)?;
-        let cpu = CpuDriver::new(&CpuOptions { n_threads: params.n_threads, isa: params.isa.clone() })?;
-        let n_threads = cpu.n_threads();
-        let mut registry = Registry::new();
-        registry.register(Arc::new(cpu));
+        let shared = model.backends().get(params.n_threads, params.isa.as_deref())?;
+        let mut registry = shared.registry().clone();
         params.disabled.iter().for_each(|backend| registry.switch_off(*backend));
         let backends = match &params.backends {
             Some(names) => registry.request(names)?,
@@ -167,7 +165,7 @@ impl Context {
             buffers: StepBuffers::default(),
             logits: Vec::new(),
             tracer: params.trace.as_ref().map(Tracer::create).transpose()?,
-            n_threads,
+            backends: shared,
         })
     }
 
@@ -183,7 +181,7 @@ impl Context {
 
     /// Threads of the CPU backend.
     pub fn n_threads(&self) -> usize {
-        self.n_threads
+        self.backends.n_threads()
     }
 
     /// The scheduler, for reports: counters, profile, compiled graphs.

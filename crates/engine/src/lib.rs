@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backends;
 mod blocks;
 mod context;
 mod conversation;

@@ -8,6 +8,7 @@ use minfer_graph::WeightSource;
 use minfer_text::chat::ChatTemplate;
 use minfer_text::tokenizer::{EncodeOptions, Tokenizer};
 
+use crate::backends::SharedBackends;
 use crate::error::EngineError;
 use crate::weights::FileWeights;
 
@@ -32,6 +33,7 @@ pub struct Model {
     description: minfer_models::Model,
     tokenizer: Tokenizer,
     weights: Arc<FileWeights>,
+    backends: SharedBackends,
 }
 
 impl Model {
@@ -54,7 +56,7 @@ impl Model {
         }
         let file = Arc::new(file);
         let weights = Arc::new(FileWeights::new(file.clone()));
-        Ok(Arc::new(Model { file, description, tokenizer, weights }))
+        Ok(Arc::new(Model { file, description, tokenizer, weights, backends: SharedBackends::default() }))
     }
 
     /// The file.
@@ -96,6 +98,10 @@ impl Model {
 
     pub(crate) fn weights(&self) -> Arc<dyn WeightSource> {
         self.weights.clone()
+    }
+
+    pub(crate) fn backends(&self) -> &SharedBackends {
+        &self.backends
     }
 
     /// Bytes of all tensors.

@@ -6,6 +6,7 @@ mod prepare;
 mod steps;
 mod weights;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use minfer_gguf::TensorType;
@@ -42,7 +43,8 @@ pub enum CpuError {
     Pool(#[from] PoolError),
 }
 
-/// The CPU backend: one pool, one set of packed weights, any number of prepared graphs.
+/// The CPU backend: one pool, one set of packed weights, any number of prepared graphs, of any number of contexts. One
+/// graph runs at a time.
 pub struct CpuDriver {
     shared: Arc<Shared>,
 }
@@ -54,6 +56,7 @@ struct Shared {
     lock: Arc<MemoryLock>,
     working: Mutex<Working>,
     weights: WeightCache,
+    n_graphs: AtomicU64,
 }
 
 impl CpuDriver {
@@ -70,6 +73,7 @@ impl CpuDriver {
             lock: Arc::default(),
             working: Mutex::default(),
             weights: WeightCache::default(),
+            n_graphs: AtomicU64::new(0),
         };
         Ok(CpuDriver { shared: Arc::new(shared) })
     }
@@ -140,6 +144,11 @@ impl BackendDriver for CpuDriver {
 }
 
 impl Shared {
+    /// A number that no other prepared graph has.
+    fn next_graph(&self) -> u64 {
+        self.n_graphs.fetch_add(1, Ordering::Relaxed)
+    }
+
     fn working(&self) -> std::sync::MutexGuard<'_, Working> {
         self.working.lock().unwrap_or_else(PoisonError::into_inner)
     }

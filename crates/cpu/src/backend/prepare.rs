@@ -25,11 +25,13 @@ pub(super) fn prepare(shared: &Arc<Shared>, job: &PrepareJob<'_>) -> Result<Box<
     for &id in job.nodes {
         steps.push((id, maker.step(job.node(id))?));
     }
-    Ok(Box::new(CpuPrepared { shared: shared.clone(), steps }))
+    Ok(Box::new(CpuPrepared { shared: shared.clone(), id: shared.next_graph(), steps }))
 }
 
 struct CpuPrepared {
     shared: Arc<Shared>,
+    /// Tells it from all other graphs of the driver.
+    id: u64,
     steps: Vec<(NodeId, Box<dyn Step>)>,
 }
 
@@ -37,6 +39,7 @@ impl CpuPrepared {
     fn run(&self, range: std::ops::Range<usize>) -> Result<(), FaultAt> {
         let access = self.shared.lock.access();
         let mut working = self.shared.working();
+        working.enter(self.id, &range);
         let mut cx =
             Cx { isa: self.shared.isa, pool: &self.shared.pool, access: &access, working: &mut working };
         for (node, step) in &self.steps[range] {

@@ -34,7 +34,7 @@ impl Input {
     /// Quantizes the activations if some matrix wants them so and it has not been done.
     pub(super) fn ready(&self, cx: &mut Cx<'_>, matrices: &[&PackedMatrix]) -> Result<(), KernelFault> {
         let wanted = matrices.iter().any(|m| Activations::quantized_for(m.dtype()));
-        if !wanted || self.is_quantized {
+        if !wanted || (self.is_quantized && cx.working.is_current) {
             return Ok(());
         }
         let x = self.x.get(cx.access);
@@ -43,6 +43,7 @@ impl Input {
         let n_tiles = writer.n_tiles();
         let n_pieces = Cost::of(x.len(), QUANTIZE_PS).n_pieces(n_tiles, cx.pool.n_threads());
         cx.pool.run(n_pieces, &|i| writer.write_tiles(piece_range(n_tiles, n_pieces, i)));
+        cx.working.is_current = true;
         Ok(())
     }
 

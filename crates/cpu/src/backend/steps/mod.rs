@@ -17,6 +17,8 @@ pub(super) use norm::{Norm, Softmax};
 pub(super) use rope::{Rope, RopeSlot};
 pub(super) use rows::{BatchProduct, Embed, PickRows, Rearrange};
 
+use std::ops::Range;
+
 use minfer_graph::KernelFault;
 
 use super::memory::Access;
@@ -39,11 +41,25 @@ pub(super) struct Cx<'a> {
 pub(super) struct Working {
     /// The activations quantized last.
     activations: QuantizedActivations,
+    /// Whether the steps since then were all of one graph, in its order, so that a step may rely on what one before it
+    /// quantized.
+    is_current: bool,
+    /// The graph that ran last, and its step that would be next.
+    last: Option<(u64, usize)>,
     attention: AttentionScratch,
     /// Intermediate values of fused ops.
     temp: Vec<f32>,
     /// Rotation tables; steps know theirs by index.
     ropes: Vec<RopeSlot>,
+}
+
+impl Working {
+    /// Steps `range` of `graph` are about to run. Unless they go on where the same graph stopped, another graph may have
+    /// used the workspace since, and what it holds counts for nothing.
+    pub(in crate::backend) fn enter(&mut self, graph: u64, range: &Range<usize>) {
+        self.is_current &= range.start > 0 && self.last == Some((graph, range.start));
+        self.last = Some((graph, range.end));
+    }
 }
 
 /// One prepared node.

@@ -1,0 +1,88 @@
+//! The backends of a model: made once, shared by all contexts with equal settings, gone with the last of them.
+//!
+//! A backend holds its own copy of the weights and its threads, which together are most of what a context costs. Contexts
+//! that share them take turns, step by step: a backend runs one graph at a time.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use minfer_cpu::isa::Isa;
+use minfer_cpu::threads::default_n_threads;
+use minfer_cpu::{CpuDriver, CpuError, CpuOptions};
+use minfer_graph::Registry;
+
+/// What backends differ in; contexts with equal settings share theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Settings {
+    n_threads: usize,
+    isa: &'static str,
+}
+
+/// The backends that some contexts share.
+pub(crate) struct Backends {
+    settings: Settings,
+    registry: Registry,
+}
+
+impl Backends {
+    /// Every backend of this build that the machine can use.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Threads of the CPU backend.
+    pub(crate) fn n_threads(&self) -> usize {
+        self.settings.n_threads
+    }
+}
+
+/// The backends that contexts of one model have now.
+#[derive(Default)]
+pub(crate) struct SharedBackends(Mutex<Vec<Weak<Backends>>>);
+
+impl SharedBackends {
+    /// Those with these settings, made if no context has them. `None` leaves a setting to the machine.
+    pub(crate) fn get(&self, n_threads: Option<usize>, isa: Option<&str>) -> Result<Arc<Backends>, CpuError> {
+        let isa = isa.map_or_else(|| Ok(Isa::detect()), Isa::from_name)?.name();
+        let settings = Settings { n_threads: n_threads.unwrap_or_else(default_n_threads), isa };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|backends| backends.strong_count() > 0);
+        if let Some(found) = known.iter().filter_map(Weak::upgrade).find(|b| b.settings == settings) {
+            return Ok(found);
+        }
+        let options = CpuOptions { n_threads: Some(settings.n_threads), isa: Some(isa.into()) };
+        let mut registry = Registry::new();
+        registry.register(Arc::new(CpuDriver::new(&options)?));
+        let backends = Arc::new(Backends { settings, registry });
+        known.push(Arc::downgrade(&backends));
+        Ok(backends)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_settings_share_and_others_do_not() {
+        let shared = SharedBackends::default();
+        let one = shared.get(Some(1), None).unwrap();
+        assert!(Arc::ptr_eq(&one, &shared.get(Some(1), Some(Isa::detect().name())).unwrap()));
+        assert!(!Arc::ptr_eq(&one, &shared.get(Some(2), None).unwrap()));
+        if Isa::detect() != Isa::Scalar {
+            assert!(!Arc::ptr_eq(&one, &shared.get(Some(1), Some("scalar")).unwrap()));
+        }
+        assert!(shared.get(Some(0), None).is_err() && shared.get(None, Some("abacus")).is_err());
+    }
+
+    #[test]
+    fn they_go_with_the_last_who_has_them() {
+        let shared = SharedBackends::default();
+        let first = shared.get(Some(1), None).unwrap();
+        let (second, weak) = (first.clone(), Arc::downgrade(&first));
+        drop(first);
+        assert!(weak.upgrade().is_some());
+        drop(second);
+        assert!(weak.upgrade().is_none());
+        assert_eq!(shared.get(Some(1), None).unwrap().n_threads(), 1);
+    }
+}
