@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use minfer_graph::{
     Backend, BackendSet, CParams, Counters, GraphParams, GraphType, InputData, KvType, NamedInput, Scheduler,
+    StepError,
 };
 use minfer_models::StepInput;
 
 use crate::backends::Backends;
-use crate::blocks::BlockPool;
 use crate::error::EngineError;
+use crate::kv::{BlockCounts, KvTable, PrefixMatch, ReserveError};
 use crate::memory;
 use crate::model::Model;
 use crate::trace::{TraceSettings, Tracer};
@@ -83,12 +84,6 @@ pub struct Row {
     pub wants_logits: bool,
 }
 
-#[derive(Default)]
-struct Sequence {
-    tokens: Vec<u32>,
-    blocks: Vec<u32>,
-}
-
 /// Inputs of a step, kept so that a step allocates nothing.
 #[derive(Default)]
 struct StepBuffers {
@@ -110,8 +105,7 @@ pub struct Context {
     weights_version: u64,
     n_ctx: usize,
     n_ubatch: usize,
-    pool: BlockPool,
-    sequences: Vec<Option<Sequence>>,
+    kv: KvTable,
     buffers: StepBuffers,
     logits: Vec<f32>,
     tracer: Option<Tracer>,
@@ -160,8 +154,7 @@ impl Context {
             weights_version,
             n_ctx,
             n_ubatch: params.n_ubatch,
-            pool: BlockPool::new(cparams.n_kv_blocks),
-            sequences: (0..params.n_seq_max).map(|_| None).collect(),
+            kv: KvTable::new(KV_BLOCK, cparams.n_kv_blocks, params.n_seq_max),
             buffers: StepBuffers::default(),
             logits: Vec::new(),
             tracer: params.trace.as_ref().map(Tracer::create).transpose()?,
@@ -215,44 +208,57 @@ impl Context {
         GraphParams { n_tokens, n_out, gtype, cparams: self.cparams, weights_version: self.weights_version }
     }
 
-    /// A new, empty sequence.
-    pub fn new_sequence(&mut self) -> Result<SeqId, EngineError> {
-        let n_seq_max = self.sequences.len();
-        let free = self.sequences.iter().position(Option::is_none);
-        let id = free.ok_or(EngineError::NoSequence { n_seq_max })?;
-        self.sequences[id] = Some(Sequence::default());
-        Ok(SeqId(id))
+    /// How the blocks of the KV cache are spread.
+    pub fn kv_blocks(&self) -> BlockCounts {
+        self.kv.counts()
     }
 
-    /// Ends a sequence; its blocks are free again.
+    /// Forgets cached texts; sequences keep what they hold.
+    pub fn clear_prefix_cache(&mut self) {
+        self.kv.clear_cache();
+    }
+
+    /// A new, empty sequence.
+    pub fn new_sequence(&mut self) -> Result<SeqId, EngineError> {
+        let n_seq_max = self.kv.n_seq_max();
+        self.kv.create().map(SeqId).ok_or(EngineError::NoSequence { n_seq_max })
+    }
+
+    /// A new sequence that holds what `seq` holds. Memory is shared until one of them is appended to, and then all but
+    /// the last block still is.
+    pub fn fork(&mut self, seq: SeqId) -> Result<SeqId, EngineError> {
+        let n_seq_max = self.kv.n_seq_max();
+        self.kv.fork(seq.0).map(SeqId).ok_or(EngineError::NoSequence { n_seq_max })
+    }
+
+    /// Ends a sequence; what it holds stays cached until its memory is needed.
     pub fn free_sequence(&mut self, seq: SeqId) {
-        self.truncate(seq, 0);
-        if let Some(slot) = self.sequences.get_mut(seq.0) {
-            *slot = None;
-        }
+        self.kv.end(seq.0);
+    }
+
+    /// Empties a sequence, and begins it anew with the longest cached prefix of `prompt`, at most `limit` tokens of it.
+    /// What comes of it is bit for bit what reading those tokens would give.
+    pub fn begin(&mut self, seq: SeqId, prompt: &[u32], limit: usize) -> Result<PrefixMatch, EngineError> {
+        let scheduler = &mut self.scheduler;
+        let found = self.kv.restart(seq.0, prompt, limit, &mut |from, to| scheduler.copy_kv_block(from, to));
+        found.map_err(|fault| StepError::Memory(fault).into())
     }
 
     /// Tokens that the sequence holds.
     pub fn tokens(&self, seq: SeqId) -> &[u32] {
-        self.sequences.get(seq.0).and_then(Option::as_ref).map_or(&[], |s| &s.tokens)
+        self.kv.tokens(seq.0)
     }
 
     /// Forgets everything after the first `len` tokens.
     pub fn truncate(&mut self, seq: SeqId, len: usize) {
-        let Some(Some(s)) = self.sequences.get_mut(seq.0) else { return };
-        s.tokens.truncate(len);
-        while s.blocks.len() > s.tokens.len().div_ceil(KV_BLOCK) {
-            if let Some(block) = s.blocks.pop() {
-                self.pool.give(block);
-            }
-        }
+        self.kv.truncate(seq.0, len);
     }
 
     /// Appends the rows to their sequences and gives the wanted logits, a row of `n_vocab` for each wanting token, in
     /// order. A failed step changes nothing.
     pub fn step(&mut self, rows: &[Row]) -> Result<&[f32], EngineError> {
         self.check_rows(rows)?;
-        self.reserve(rows)?;
+        self.reserve()?;
         self.fill(rows);
         let b = &self.buffers;
         let n_out = b.out_rows.len();
@@ -271,11 +277,7 @@ impl Context {
         let observer = self.tracer.as_mut().map(|t| t.next_step());
         let source = self.model.description();
         self.scheduler.step(source, &params, &inputs[..declared], &mut self.logits, observer)?;
-        for row in rows {
-            if let Some(s) = &mut self.sequences[row.seq.0] {
-                s.tokens.push(row.token);
-            }
-        }
+        rows.iter().for_each(|row| self.kv.push(row.seq.0, row.token));
         Ok(&self.logits)
     }
 
@@ -331,32 +333,32 @@ impl Context {
         }
         let n_vocab = self.model.n_vocab();
         self.buffers.lens.clear();
-        self.buffers.lens.resize(self.sequences.len(), 0);
+        self.buffers.lens.resize(self.kv.n_seq_max(), 0);
         for row in rows {
             if row.token as usize >= n_vocab {
                 return Err(EngineError::Token { id: row.token, n_vocab });
             }
-            if !matches!(self.sequences.get(row.seq.0), Some(Some(_))) {
-                return Err(EngineError::NoSequence { n_seq_max: self.sequences.len() });
+            if !self.kv.contains(row.seq.0) {
+                return Err(EngineError::NoSequence { n_seq_max: self.kv.n_seq_max() });
             }
             self.buffers.lens[row.seq.0] += 1;
         }
-        for seq in 0..self.sequences.len() {
+        for seq in 0..self.kv.n_seq_max() {
             self.check_room(SeqId(seq), self.buffers.lens[seq])?;
         }
         Ok(())
     }
 
     /// Gives every sequence the blocks that its new tokens need.
-    fn reserve(&mut self, rows: &[Row]) -> Result<(), EngineError> {
-        let n_ctx = self.n_ctx;
-        for (s, n_new) in self.sequences.iter_mut().zip(&self.buffers.lens) {
-            let Some(s) = s else { continue };
-            while s.blocks.len() < (s.tokens.len() + n_new).div_ceil(KV_BLOCK) {
-                // There are blocks for every sequence at full length, so this cannot run out.
-                let full = EngineError::ContextFull { n_tokens: rows.len(), n_past: s.tokens.len(), n_ctx };
-                s.blocks.push(self.pool.take().ok_or(full)?);
-            }
+    fn reserve(&mut self) -> Result<(), EngineError> {
+        let n_blocks = self.cparams.n_kv_blocks;
+        let scheduler = &mut self.scheduler;
+        for (seq, n_new) in self.buffers.lens.iter().enumerate() {
+            let reserved = self.kv.reserve(seq, *n_new, &mut |from, to| scheduler.copy_kv_block(from, to));
+            reserved.map_err(|error| match error {
+                ReserveError::OutOfBlocks => EngineError::OutOfBlocks { n_blocks, block_len: KV_BLOCK },
+                ReserveError::Copy(fault) => StepError::Memory(fault).into(),
+            })?;
         }
         Ok(())
     }
@@ -375,14 +377,14 @@ impl Context {
         }
         b.lens.fill(0);
         for (i, row) in rows.iter().enumerate() {
-            let Some(s) = &self.sequences[row.seq.0] else { continue };
-            let position = s.tokens.len() + b.lens[row.seq.0];
-            b.lens[row.seq.0] += 1;
+            let (seq, blocks) = (row.seq.0, self.kv.blocks(row.seq.0));
+            let position = self.kv.tokens(seq).len() + b.lens[seq];
+            b.lens[seq] += 1;
             b.tokens.push(row.token as i32);
             b.positions.push(position as i32);
             b.kv_slots
-                .push(s.blocks[position / KV_BLOCK] as i32 * KV_BLOCK as i32 + (position % KV_BLOCK) as i32);
-            b.seq_rows.push(row.seq.0 as i32);
+                .push(blocks[position / KV_BLOCK] as i32 * KV_BLOCK as i32 + (position % KV_BLOCK) as i32);
+            b.seq_rows.push(seq as i32);
             b.kv_lens.push(position as i32 + 1);
             if row.wants_logits {
                 b.out_rows.push(i as i32);
@@ -390,9 +392,9 @@ impl Context {
         }
         let per_seq = self.cparams.blocks_per_seq();
         b.block_table.clear();
-        b.block_table.resize(per_seq * self.sequences.len(), 0);
-        for (column, s) in b.block_table.chunks_mut(per_seq).zip(&self.sequences) {
-            for (to, from) in column.iter_mut().zip(s.iter().flat_map(|s| &s.blocks)) {
+        b.block_table.resize(per_seq * self.kv.n_seq_max(), 0);
+        for (seq, column) in b.block_table.chunks_mut(per_seq).enumerate() {
+            for (to, from) in column.iter_mut().zip(self.kv.blocks(seq)) {
                 *to = *from as i32;
             }
         }

@@ -89,6 +89,16 @@ pub enum EngineError {
         /// How many there are.
         n_seq_max: usize,
     },
+    /// The sequences together need more memory than the KV cache has.
+    #[error(
+        "the sequences together need more than the {n_blocks} blocks of {block_len} positions that the KV cache has"
+    )]
+    OutOfBlocks {
+        /// How many there are.
+        n_blocks: usize,
+        /// Positions in one.
+        block_len: usize,
+    },
     /// There is nothing to run.
     #[error("the prompt is empty")]
     EmptyPrompt,
@@ -166,7 +176,7 @@ impl EngineError {
             EngineError::Sample(_) => Fault::BadModel,
             EngineError::Cpu(CpuError::Pool(PoolError::Spawn(_))) => Fault::Device,
             EngineError::Cpu(_) => Fault::BadRequest,
-            EngineError::Memory(_) => Fault::OutOfMemory,
+            EngineError::Memory(_) | EngineError::OutOfBlocks { .. } => Fault::OutOfMemory,
             EngineError::Step(e) => step_fault(e),
             EngineError::Trace(_) => Fault::Device,
         }

@@ -181,13 +181,11 @@ impl<'a> Run<'a> {
         if let Some(&id) = prompt.iter().find(|id| **id as usize >= n_vocab) {
             return Err(EngineError::Token { id, n_vocab });
         }
-        let held = self.context.tokens(self.seq);
-        let common = held.iter().zip(prompt).take_while(|(a, b)| a == b).count().min(prompt.len() - 1);
-        self.context.truncate(self.seq, common);
+        let found = self.context.begin(self.seq, prompt, prompt.len() - 1)?;
         for token in prompt {
             self.sampler.accept(*token)?;
         }
-        Ok(common)
+        Ok(found.n_cached)
     }
 
     fn read(

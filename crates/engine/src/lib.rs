@@ -21,11 +21,11 @@
 #![forbid(unsafe_code)]
 
 mod backends;
-mod blocks;
 mod context;
 mod conversation;
 mod error;
 mod generate;
+mod kv;
 mod memory;
 mod model;
 pub mod npz;
@@ -38,5 +38,6 @@ pub use context::{Context, ContextParams, Row, SeqId};
 pub use conversation::Conversation;
 pub use error::{EngineError, Fault};
 pub use generate::{Event, FinishReason, GenerateParams, Generated, StepLogprobs, Timings, generate};
+pub use kv::{BlockCounts, Divergence, PrefixMatch};
 pub use model::{LoadOptions, Model};
 pub use trace::TraceSettings;

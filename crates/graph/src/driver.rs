@@ -84,6 +84,13 @@ pub trait Buffer: Send + Sync + Any {
     /// Copies from `offset` into all of `out`.
     fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), KernelFault>;
 
+    /// Copies `bytes` bytes within the buffer; the two ranges do not meet.
+    fn copy_within(&self, from: usize, to: usize, bytes: usize) -> Result<(), KernelFault> {
+        let mut staging = vec![0; bytes];
+        self.read(from, &mut staging)?;
+        self.write(to, &staging)
+    }
+
     /// For the backend that made it to find its own type again.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }

@@ -92,6 +92,16 @@ impl KvCache {
         Ok(())
     }
 
+    /// Copies block `from` to block `to` in every region there is.
+    pub fn copy_block(&self, from: usize, to: usize, registry: &Registry) -> Result<(), KernelFault> {
+        for ((layer, part), (backend, region)) in &self.regions {
+            let Some(spec) = self.specs.get(*layer) else { continue };
+            let bytes = driver(registry, *backend)?.kv_block_bytes(spec, *part);
+            region.copy_within(from * bytes, to * bytes, bytes)?;
+        }
+        Ok(())
+    }
+
     /// A region and its owner, once reserved.
     pub fn region(&self, layer: usize, part: KvPart) -> Option<&(Backend, Arc<dyn Buffer>)> {
         self.regions.get(&(layer, part))

@@ -182,6 +182,11 @@ impl Scheduler {
         &self.kv
     }
 
+    /// Copies one block of the KV cache to another, in every layer.
+    pub fn copy_kv_block(&mut self, from: u32, to: u32) -> Result<(), KernelFault> {
+        self.kv.copy_block(from as usize, to as usize, &self.registry)
+    }
+
     /// The registry.
     pub fn registry(&self) -> &Registry {
         &self.registry
