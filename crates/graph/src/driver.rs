@@ -11,7 +11,7 @@ use minfer_gguf::TensorType;
 
 use crate::backend::Backend;
 use crate::graph::{ComputeGraph, Node, NodeId};
-use crate::op::{KvPart, Op, OpKind};
+use crate::op::{KvPart, Op, OpKind, WeightRef};
 use crate::params::KvType;
 
 /// A backend's answer about one of its abilities.
@@ -227,6 +227,23 @@ pub trait BackendDriver: Send + Sync {
     /// Memory for one layer's keys or values, zeroed.
     fn allocate_kv(&self, spec: &KvSpec, part: KvPart) -> Result<Arc<dyn Buffer>, KernelFault> {
         self.allocate(self.kv_block_bytes(spec, part).saturating_mul(spec.n_blocks))
+    }
+
+    /// Bytes that these weights take in this backend's form, loaded in this order; each comes once.
+    fn weight_bytes(&self, weights: &[(WeightUse<'_>, &WeightRef)]) -> usize {
+        weights.iter().fold(0, |sum, (_, weight)| sum.saturating_add(weight.file_bytes()))
+    }
+
+    /// Bytes of the weights of this version that are loaded.
+    fn loaded_bytes(&self, version: u64) -> usize {
+        let _ = version;
+        0
+    }
+
+    /// Most bytes of working memory that these nodes take besides their values, all threads together.
+    fn scratch_bytes(&self, graph: &ComputeGraph, nodes: &[NodeId], kv: &[KvSpec]) -> usize {
+        let _ = (graph, nodes, kv);
+        0
     }
 
     /// Loads one weight ahead of [`Self::prepare`], so that a caller can show progress. Loading twice is free.

@@ -1,7 +1,8 @@
-//! The memory behind plans: an arena of buffers for each backend, and the regions of the KV cache.
+//! The memory behind plans: an arena of node values for each backend, and the regions of the KV cache.
 //!
-//! The arena only grows. Buffers are found by their key and never move, so several prepared graphs share them: one graph
-//! runs at a time.
+//! The arena of a backend is as large as the largest graph that it was reserved for: every graph lays its buffers out
+//! anew, largest first, in the chunks that are there, since one graph runs at a time. Chunks never move, so prepared graphs
+//! keep places in them; a graph that finds no room adds a chunk.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,33 +14,81 @@ use crate::op::KvPart;
 use crate::plan::{BufferKey, MemoryPlan};
 use crate::registry::Registry;
 
-/// Buffers by key.
+/// Memory for node values.
 #[derive(Default)]
 pub struct Arena {
-    buffers: HashMap<BufferKey, Arc<dyn Buffer>>,
+    chunks: Vec<(Backend, Arc<dyn Buffer>)>,
+    limit: Option<usize>,
+}
+
+/// Where a graph's buffers lie in the arena.
+#[derive(Default)]
+pub struct Layout(HashMap<BufferKey, (Arc<dyn Buffer>, usize)>);
+
+impl Layout {
+    /// The chunk that holds a buffer, and the byte where it starts.
+    pub fn get(&self, key: BufferKey) -> Option<(Arc<dyn Buffer>, usize)> {
+        self.0.get(&key).cloned()
+    }
 }
 
 impl Arena {
-    /// Makes sure that every buffer of `plan` exists.
-    pub fn reserve(&mut self, plan: &MemoryPlan, registry: &Registry) -> Result<(), KernelFault> {
-        for key in plan.buffers() {
-            if self.buffers.contains_key(&key) {
-                continue;
-            }
-            let driver = driver(registry, key.backend)?;
-            self.buffers.insert(key, driver.allocate(key.bytes)?);
+    /// From now on the arenas of all backends together may not grow beyond so many bytes.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.limit = Some(bytes);
+    }
+
+    /// Makes sure that graphs whose buffers add up to `bytes` on `backend` find room.
+    pub fn reserve(
+        &mut self,
+        backend: Backend,
+        bytes: usize,
+        registry: &Registry,
+    ) -> Result<(), KernelFault> {
+        match bytes.saturating_sub(self.bytes(backend)) {
+            0 => Ok(()),
+            missing => self.grow(backend, missing, registry).map(|_| ()),
         }
-        Ok(())
     }
 
-    /// The buffer of `key`, once reserved.
-    pub fn get(&self, key: BufferKey) -> Option<&Arc<dyn Buffer>> {
-        self.buffers.get(&key)
+    /// Gives every buffer of `plan` a place.
+    pub fn lay_out(&mut self, plan: &MemoryPlan, registry: &Registry) -> Result<Layout, KernelFault> {
+        let mut keys = plan.buffers();
+        keys.sort_by_key(|key| std::cmp::Reverse(key.bytes));
+        let mut used = vec![0; self.chunks.len()];
+        let mut places = HashMap::with_capacity(keys.len());
+        for (i, key) in keys.iter().enumerate() {
+            let fits = |(at, (backend, chunk)): (usize, &(Backend, Arc<dyn Buffer>))| {
+                (*backend == key.backend && key.bytes <= chunk.bytes() - used[at]).then_some(at)
+            };
+            let at = match self.chunks.iter().enumerate().find_map(fits) {
+                Some(at) => at,
+                None => {
+                    let left = keys[i..].iter().filter(|k| k.backend == key.backend).map(|k| k.bytes).sum();
+                    used.push(0);
+                    self.grow(key.backend, left, registry)?
+                }
+            };
+            places.insert(*key, (self.chunks[at].1.clone(), used[at]));
+            used[at] += key.bytes;
+        }
+        Ok(Layout(places))
     }
 
-    /// Bytes of all buffers of `backend`.
+    /// Bytes of the arena of `backend`.
     pub fn bytes(&self, backend: Backend) -> usize {
-        self.buffers.keys().filter(|k| k.backend == backend).map(|k| k.bytes).sum()
+        self.chunks.iter().filter(|chunk| chunk.0 == backend).map(|chunk| chunk.1.bytes()).sum()
+    }
+
+    /// Adds a chunk; gives its index.
+    fn grow(&mut self, backend: Backend, bytes: usize, registry: &Registry) -> Result<usize, KernelFault> {
+        let all: usize = self.chunks.iter().map(|chunk| chunk.1.bytes()).sum();
+        if let Some(limit) = self.limit.filter(|limit| all.saturating_add(bytes) > *limit) {
+            let reason = format!("values of nodes may take {limit} bytes, {all} of which are in use");
+            return Err(KernelFault::OutOfMemory { bytes, reason });
+        }
+        self.chunks.push((backend, driver(registry, backend)?.allocate(bytes)?));
+        Ok(self.chunks.len() - 1)
     }
 }
 
@@ -112,19 +161,29 @@ fn driver(registry: &Registry, backend: Backend) -> Result<&Arc<dyn crate::Backe
     registry.driver(backend).ok_or_else(|| KernelFault::Bug(format!("{backend} is not registered")))
 }
 
+/// The chunk and byte where `backend` finds the value of `id`.
+pub(crate) fn located(
+    plan: &MemoryPlan,
+    layout: &Layout,
+    id: NodeId,
+    backend: Backend,
+) -> Option<(Arc<dyn Buffer>, usize)> {
+    let (key, offset) = plan.buffer(id, backend)?;
+    let (chunk, start) = layout.get(key)?;
+    Some((chunk, start + offset))
+}
+
 /// What a backend sees of arena and cache while it prepares.
 pub(crate) struct BackendMemory<'a> {
     pub backend: Backend,
     pub plan: &'a MemoryPlan,
-    pub arena: &'a Arena,
+    pub layout: &'a Layout,
     pub kv: &'a KvCache,
 }
 
 impl JobMemory for BackendMemory<'_> {
     fn value(&self, id: NodeId) -> Result<(Arc<dyn Buffer>, usize), KernelFault> {
-        let placed = self.plan.buffer(id, self.backend);
-        placed
-            .and_then(|(key, offset)| Some((self.arena.get(key)?.clone(), offset)))
+        located(self.plan, self.layout, id, self.backend)
             .ok_or_else(|| KernelFault::Bug(format!("node {} has no memory on {}", id.0, self.backend)))
     }
 

@@ -346,6 +346,14 @@ pub struct WeightRef {
     pub shape: [usize; 4],
 }
 
+impl WeightRef {
+    /// Bytes in the model file.
+    pub fn file_bytes(&self) -> usize {
+        let rows = self.shape[1..].iter().fold(1usize, |n, d| n.saturating_mul(*d));
+        self.dtype.row_bytes(self.shape[0]).unwrap_or(usize::MAX).saturating_mul(rows)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

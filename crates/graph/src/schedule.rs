@@ -11,7 +11,7 @@ use crate::cache::ReuseCache;
 use crate::compile::{CompileError, Compiled, GraphSource, compile};
 use crate::driver::{Buffer, FaultAt, KernelFault, KvSpec, PrepareJob, Prepared, WeightSource, WeightUse};
 use crate::graph::{ComputeGraph, DType, Node, NodeId, Shape};
-use crate::memory::{Arena, BackendMemory, KvCache};
+use crate::memory::{Arena, BackendMemory, KvCache, Layout, located};
 use crate::params::GraphParams;
 use crate::profile::Profile;
 use crate::registry::Registry;
@@ -121,7 +121,6 @@ struct Ready {
     splits: Vec<ReadySplit>,
     inputs: Vec<Slot>,
     outputs: Vec<Slot>,
-    staging: Vec<u8>,
 }
 
 /// Called once for each graph that is made, with every decision in it.
@@ -134,6 +133,8 @@ pub struct Scheduler {
     kv: KvCache,
     arena: Arena,
     cache: ReuseCache<Ready>,
+    /// Bytes on their way between a device and the host.
+    staging: Vec<u8>,
     counters: Counters,
     profile: Option<Profile>,
     hook: Option<CompiledHook>,
@@ -151,6 +152,7 @@ impl Scheduler {
             kv: KvCache::new(kv),
             arena: Arena::default(),
             cache: ReuseCache::new(CACHED_GRAPHS),
+            staging: Vec::new(),
             counters: Counters::default(),
             profile: None,
             hook: None,
@@ -192,6 +194,22 @@ impl Scheduler {
         &self.registry
     }
 
+    /// Makes room for the values of graphs up to this size, so that the arena is one piece; `limit` is what all backends'
+    /// arenas together may grow to.
+    pub fn reserve_arena(
+        &mut self,
+        sizes: &[(Backend, usize)],
+        limit: Option<usize>,
+    ) -> Result<(), StepError> {
+        if let Some(limit) = limit {
+            self.arena.set_limit(limit);
+        }
+        for (backend, bytes) in sizes {
+            self.arena.reserve(*backend, *bytes, &self.registry)?;
+        }
+        Ok(())
+    }
+
     /// Bytes of node values held on `backend`.
     pub fn arena_bytes(&self, backend: Backend) -> usize {
         self.arena.bytes(backend)
@@ -231,8 +249,8 @@ impl Scheduler {
             return Err(KernelFault::Bug("a graph left the cache while it was needed".into()).into());
         };
         ready.fill(inputs)?;
-        ready.run(observer, self.profile.as_mut())?;
-        ready.read(out)?;
+        ready.run(observer, self.profile.as_mut(), &mut self.staging)?;
+        ready.read(out, &mut self.staging)?;
         self.counters.executed += 1;
         Ok(())
     }
@@ -254,13 +272,14 @@ impl Scheduler {
         if let Some(hook) = &mut self.hook {
             hook(&compiled);
         }
-        self.arena.reserve(&compiled.plan, &self.registry)?;
+        let layout = self.arena.lay_out(&compiled.plan, &self.registry)?;
         self.reserve_kv(&compiled.graph)?;
         self.load_weights(&compiled, progress)?;
-        let splits = self.prepare(&compiled)?;
-        let slots = |ids: &[NodeId]| ids.iter().map(|id| self.slot(&compiled, *id)).collect::<Result<_, _>>();
+        let splits = self.prepare(&compiled, &layout)?;
+        let places = Places { compiled: &compiled, layout: &layout };
+        let slots = |ids: &[NodeId]| ids.iter().map(|id| places.slot(*id)).collect::<Result<_, _>>();
         let (inputs, outputs) = (slots(&compiled.graph.inputs)?, slots(&compiled.graph.outputs)?);
-        Ok(Ready { compiled, splits, inputs, outputs, staging: Vec::new() })
+        Ok(Ready { compiled, splits, inputs, outputs })
     }
 
     fn reserve_kv(&mut self, graph: &ComputeGraph) -> Result<(), KernelFault> {
@@ -297,15 +316,11 @@ impl Scheduler {
         Ok(())
     }
 
-    fn prepare(&mut self, compiled: &Compiled) -> Result<Vec<ReadySplit>, StepError> {
+    fn prepare(&mut self, compiled: &Compiled, layout: &Layout) -> Result<Vec<ReadySplit>, StepError> {
+        let places = Places { compiled, layout };
         let mut ready = Vec::with_capacity(compiled.splits.len());
         for split in &compiled.splits {
-            let memory = BackendMemory {
-                backend: split.backend,
-                plan: &compiled.plan,
-                arena: &self.arena,
-                kv: &self.kv,
-            };
+            let memory = BackendMemory { backend: split.backend, plan: &compiled.plan, layout, kv: &self.kv };
             let job = PrepareJob {
                 graph: &compiled.graph,
                 nodes: &split.nodes,
@@ -318,12 +333,12 @@ impl Scheduler {
                 driver.ok_or_else(|| KernelFault::Bug(format!("{} is not registered", split.backend)))?;
             let prepared = driver.prepare(&job)?;
             self.counters.prepared += 1;
-            let crossings = split.copies.iter().map(|id| self.crossing(compiled, *id, split.backend));
+            let crossings = split.copies.iter().map(|id| places.crossing(*id, split.backend));
             ready.push(ReadySplit {
                 nodes: split
                     .nodes
                     .iter()
-                    .map(|id| (*id, self.located(compiled, *id, Some(split.backend)).ok()))
+                    .map(|id| (*id, places.located(*id, Some(split.backend)).ok()))
                     .collect(),
                 crossings: crossings.collect::<Result<_, _>>()?,
                 prepared,
@@ -331,36 +346,37 @@ impl Scheduler {
         }
         Ok(ready)
     }
+}
 
-    fn crossing(&self, compiled: &Compiled, id: NodeId, to: Backend) -> Result<Crossing, KernelFault> {
-        let node = compiled.graph.node(id);
+/// Finds values of a graph that has been laid out.
+struct Places<'a> {
+    compiled: &'a Compiled,
+    layout: &'a Layout,
+}
+
+impl Places<'_> {
+    fn crossing(&self, id: NodeId, to: Backend) -> Result<Crossing, KernelFault> {
+        let node = self.compiled.graph.node(id);
         Ok(Crossing {
-            from: self.located(compiled, id, node.backend)?,
-            to: self.located(compiled, id, Some(to))?,
+            from: self.located(id, node.backend)?,
+            to: self.located(id, Some(to))?,
             bytes: node.out_bytes(),
         })
     }
 
-    fn slot(&self, compiled: &Compiled, id: NodeId) -> Result<Slot, KernelFault> {
-        let node = compiled.graph.node(id);
+    fn slot(&self, id: NodeId) -> Result<Slot, KernelFault> {
+        let node = self.compiled.graph.node(id);
         Ok(Slot {
             name: node.name.clone(),
             dtype: node.out_dtype,
             n_elems: node.n_elems(),
-            at: self.located(compiled, id, node.backend)?,
+            at: self.located(id, node.backend)?,
         })
     }
 
-    fn located(
-        &self,
-        compiled: &Compiled,
-        id: NodeId,
-        backend: Option<Backend>,
-    ) -> Result<Location, KernelFault> {
-        backend
-            .and_then(|b| compiled.plan.buffer(id, b))
-            .and_then(|(key, offset)| Some((self.arena.get(key)?.clone(), offset)))
-            .ok_or_else(|| KernelFault::Bug(format!("node {} has no memory", id.0)))
+    fn located(&self, id: NodeId, backend: Option<Backend>) -> Result<Location, KernelFault> {
+        let place = backend.and_then(|b| located(&self.compiled.plan, self.layout, id, b));
+        place.ok_or_else(|| KernelFault::Bug(format!("node {} has no memory", id.0)))
     }
 }
 
@@ -380,9 +396,10 @@ impl Ready {
         &mut self,
         mut observer: Option<&mut dyn Observer>,
         mut profile: Option<&mut Profile>,
+        staging: &mut Vec<u8>,
     ) -> Result<(), StepError> {
         for i in 0..self.splits.len() {
-            self.cross(i)?;
+            self.cross(i, staging)?;
             if observer.is_none() && profile.is_none() {
                 let done = self.splits[i].prepared.execute();
                 done.map_err(|at| self.error(at))?;
@@ -405,22 +422,22 @@ impl Ready {
         Ok(())
     }
 
-    fn cross(&mut self, split: usize) -> Result<(), KernelFault> {
+    fn cross(&self, split: usize, staging: &mut Vec<u8>) -> Result<(), KernelFault> {
         for c in &self.splits[split].crossings {
-            self.staging.resize(c.bytes, 0);
-            c.from.0.read(c.from.1, &mut self.staging)?;
-            c.to.0.write(c.to.1, &self.staging)?;
+            staging.resize(c.bytes, 0);
+            c.from.0.read(c.from.1, staging)?;
+            c.to.0.write(c.to.1, staging)?;
         }
         Ok(())
     }
 
-    fn read(&mut self, out: &mut [f32]) -> Result<(), StepError> {
+    fn read(&self, out: &mut [f32], staging: &mut Vec<u8>) -> Result<(), StepError> {
         let Some(slot) = self.outputs.first() else { return Ok(()) };
         if slot.n_elems != out.len() {
             let reason = format!("has {} elements, {} were asked for", slot.n_elems, out.len());
             return Err(StepError::Input { name: slot.name.to_string(), reason });
         }
-        read_f32(&slot.at, out, &mut self.staging)?;
+        read_f32(&slot.at, out, staging)?;
         Ok(())
     }
 
@@ -465,11 +482,16 @@ fn write_words(at: &Location, words: impl ExactSizeIterator<Item = [u8; 4]>) -> 
     at.0.write(offset, &block[..used])
 }
 
+/// Values that are read at once: staging must not be as large as the logits of a long step.
+const STAGED_ELEMS: usize = 1 << 18;
+
 fn read_f32(at: &Location, out: &mut [f32], staging: &mut Vec<u8>) -> Result<(), KernelFault> {
-    staging.resize(out.len() * 4, 0);
-    at.0.read(at.1, staging)?;
-    for (x, bytes) in out.iter_mut().zip(staging.chunks_exact(4)) {
-        *x = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    for (i, out) in out.chunks_mut(STAGED_ELEMS).enumerate() {
+        staging.resize(out.len() * 4, 0);
+        at.0.read(at.1 + i * STAGED_ELEMS * 4, staging)?;
+        for (x, bytes) in out.iter_mut().zip(staging.chunks_exact(4)) {
+            *x = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
     }
     Ok(())
 }

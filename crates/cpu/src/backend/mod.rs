@@ -2,6 +2,7 @@
 
 mod claims;
 mod memory;
+mod plan;
 mod prepare;
 mod steps;
 mod weights;
@@ -11,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use minfer_gguf::TensorType;
 use minfer_graph::{
-    AttnSpan, Backend, BackendDriver, Buffer, KernelFault, KvPart, KvSpec, Op, OpKind, PrepareJob, Prepared,
-    Support, WeightSource, WeightUse,
+    AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, KernelFault, KvPart, KvSpec, NodeId, Op, OpKind,
+    PrepareJob, Prepared, Support, WeightRef, WeightSource, WeightUse,
 };
 
 use self::memory::{CpuBuffer, MemoryLock};
@@ -132,6 +133,18 @@ impl BackendDriver for CpuDriver {
             KvPart::V => layout.v_block_elems(),
         };
         elems * spec.kv_type.dtype().bytes()
+    }
+
+    fn weight_bytes(&self, weights: &[(WeightUse<'_>, &WeightRef)]) -> usize {
+        weights::planned_bytes(weights)
+    }
+
+    fn loaded_bytes(&self, version: u64) -> usize {
+        self.shared.weights.loaded_bytes(version)
+    }
+
+    fn scratch_bytes(&self, graph: &ComputeGraph, nodes: &[NodeId], kv: &[KvSpec]) -> usize {
+        plan::scratch_bytes(graph, nodes, kv, self.n_threads())
     }
 
     fn load_weight(&self, usage: WeightUse<'_>, weights: &dyn WeightSource) -> Result<(), KernelFault> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use minfer_gguf::{TensorType, dequantize};
-use minfer_graph::{KernelFault, Op, WeightData, WeightSource, WeightUse};
+use minfer_graph::{KernelFault, Op, WeightData, WeightRef, WeightSource, WeightUse};
 
 use crate::buf::{AlignedBuf, Arena, OutOfMemory};
 use crate::matmul::{PackError, PackedMatrix, Packer};
@@ -18,6 +18,10 @@ const PACK_PS: u64 = 300;
 /// the address space is limited: the first arena is small, and each is as large as all before it, up to this.
 const ARENA_BYTES: usize = 64 << 20;
 const FIRST_ARENA_BYTES: usize = 4 << 20;
+
+/// What the system gives at once: to arenas, and to the end of a mapping.
+const HUGE_PAGE: usize = 2 << 20;
+const PAGE: usize = 4096;
 
 /// Raw bytes packed before their pages go.
 const STRETCH_BYTES: usize = 8 << 20;
@@ -53,30 +57,106 @@ struct Made {
     memory: Memory,
 }
 
-/// Where the next small matrix goes.
+/// Where matrices go.
 #[derive(Default)]
 struct Memory {
     arena: Option<Arena>,
+    rule: ArenaRule,
+}
+
+/// Which matrix goes into which mapping: followed while loading, and before it, to know what loading will take.
+#[derive(Clone, Debug, Default)]
+struct ArenaRule {
+    /// Bytes of the last arena, and how many of them are taken.
+    capacity: usize,
+    used: usize,
     /// Bytes of all arenas so far.
     n_mapped: usize,
 }
 
-impl Memory {
-    fn take(&mut self, len: usize) -> Result<AlignedBuf, OutOfMemory> {
+/// Where a matrix goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    /// A mapping of its own.
+    Own,
+    /// The last arena.
+    Arena,
+    /// A new arena of so many bytes.
+    NewArena(usize),
+}
+
+impl ArenaRule {
+    fn home(&mut self, len: usize) -> Home {
         if len > ARENA_BYTES / 4 {
-            return AlignedBuf::zeroed(len);
+            return Home::Own;
         }
-        if let Some(Ok(piece)) = self.arena.as_mut().map(|arena| arena.take(len)) {
-            return Ok(piece);
+        let size = Arena::footprint(len);
+        if size <= self.capacity - self.used {
+            self.used += size;
+            return Home::Arena;
         }
         // Room for a few of the same size: the rest of the arena before is lost.
-        let capacity = self.n_mapped.clamp(FIRST_ARENA_BYTES, ARENA_BYTES).max(4 * len);
+        let capacity = self.n_mapped.clamp(FIRST_ARENA_BYTES, ARENA_BYTES).max(4 * size);
         self.n_mapped += capacity;
-        self.arena.insert(Arena::with_capacity(capacity)?).take(len)
+        (self.capacity, self.used) = (capacity, size);
+        Home::NewArena(capacity)
+    }
+
+    /// Bytes of the last arena that are in memory: huge pages come whole.
+    fn resident(&self) -> usize {
+        self.used.next_multiple_of(HUGE_PAGE).min(self.capacity)
+    }
+}
+
+impl Memory {
+    fn take(&mut self, len: usize) -> Result<AlignedBuf, OutOfMemory> {
+        match (self.rule.home(len), &mut self.arena) {
+            (Home::Own, _) => AlignedBuf::zeroed(len),
+            (Home::Arena, Some(arena)) => arena.take(len),
+            (Home::Arena, None) => Err(OutOfMemory { bytes: len }),
+            (Home::NewArena(capacity), arena) => arena.insert(Arena::with_capacity(capacity)?).take(len),
+        }
+    }
+}
+
+/// Bytes that loading these weights in this order takes. A matrix that can't be packed counts as nothing: loading it is
+/// refused.
+pub(super) fn planned_bytes(weights: &[(WeightUse<'_>, &WeightRef)]) -> usize {
+    let mut rule = ArenaRule::default();
+    let mut total = 0usize;
+    for (usage, weight) in weights {
+        let [k, rows, ..] = weight.shape;
+        if is_vector(usage.op, usage.index) {
+            total = total.saturating_add(k.saturating_mul(size_of::<f32>()));
+            continue;
+        }
+        let Ok(len) = PackedMatrix::packed_bytes(weight.dtype, rows, k) else { continue };
+        let before = rule.resident();
+        match rule.home(len) {
+            Home::Own => total = total.saturating_add(len.next_multiple_of(PAGE)),
+            Home::Arena => {}
+            Home::NewArena(_) => total = total.saturating_add(before),
+        }
+    }
+    total.saturating_add(rule.resident())
+}
+
+impl Weight {
+    fn bytes(&self) -> usize {
+        match self {
+            Weight::Matrix(m) => m.bytes(),
+            Weight::Vector(v) => v.len() * size_of::<f32>(),
+        }
     }
 }
 
 impl WeightCache {
+    /// Bytes of the weights of this version that are loaded.
+    pub(super) fn loaded_bytes(&self, version: u64) -> usize {
+        let made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        made.weights.iter().filter(|(key, _)| key.0 == version).map(|(_, weight)| weight.bytes()).sum()
+    }
+
     pub(super) fn matrix(
         &self,
         name: &str,
@@ -197,5 +277,31 @@ mod tests {
             assert_eq!(memory.take(ARENA_BYTES / 4).unwrap().as_slice().len(), ARENA_BYTES / 4);
         }
         assert!(first.as_slice().iter().chain(second.as_slice()).all(|&b| b == 0));
+    }
+
+    #[test]
+    fn the_plan_counts_what_loading_takes() {
+        let matrix = |name: &str, rows: usize| WeightRef {
+            name: name.into(),
+            dtype: TensorType::F32,
+            shape: [1024, rows, 1, 1],
+        };
+        let weights = [matrix("a", 16), matrix("b", 2048), matrix("c", 16), matrix("d", 4096), matrix("e", 32)];
+        let usages: Vec<_> =
+            weights.iter().map(|w| (WeightUse { name: &w.name, op: &Op::MatMul, index: 0 }, w)).collect();
+        // 64 KiB, 8 MiB, 64 KiB, 16 MiB, 128 KiB: small ones go into an arena of 4 MiB, the 8 MiB into one of 32 MiB.
+        let mut memory = Memory::default();
+        let mut homes = Vec::new();
+        for w in &weights {
+            homes.push(memory.rule.clone().home(PackedMatrix::packed_bytes(w.dtype, w.shape[1], 1024).unwrap()));
+            memory.take(PackedMatrix::packed_bytes(w.dtype, w.shape[1], 1024).unwrap()).unwrap();
+        }
+        let mib = 1 << 20;
+        assert_eq!(homes[..3], [Home::NewArena(4 * mib), Home::NewArena(32 * mib), Home::Arena]);
+        assert_eq!(planned_bytes(&usages[..1]), 2 * mib);
+        assert_eq!(planned_bytes(&usages[..3]), 2 * mib + 10 * mib);
+        assert_eq!(planned_bytes(&usages), 2 * mib + 26 * mib);
+        let vector = (WeightUse { name: "v", op: &Op::Add, index: 0 }, &weights[0]);
+        assert_eq!(planned_bytes(&[vector]), 4096);
     }
 }

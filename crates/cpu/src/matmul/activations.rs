@@ -85,10 +85,10 @@ impl QuantizedActivations {
         fill_tiles(&mut self.tiles, n_tokens, sizes);
         self.claimed.clear();
         self.claimed.resize_with(self.tiles.len(), || AtomicBool::new(false));
-        self.q.resize(n_tokens * k, 0);
-        self.scale.resize(n_tokens * k / 32, 0.0);
-        self.scaled_sum.resize(n_tokens * k / 32, 0.0);
-        self.half_sums.resize(n_tokens * k / 16, 0);
+        resize_exact(&mut self.q, n_tokens * k, 0);
+        resize_exact(&mut self.scale, n_tokens * k / 32, 0.0);
+        resize_exact(&mut self.scaled_sum, n_tokens * k / 32, 0.0);
+        resize_exact(&mut self.half_sums, n_tokens * k / 16, 0);
         Ok(ActivationWriter {
             x,
             k,
@@ -100,6 +100,13 @@ impl QuantizedActivations {
             scaled_sum: shared(&mut self.scaled_sum),
             half_sums: shared(&mut self.half_sums),
         })
+    }
+
+    /// Most bytes of a workspace that has held `n_tokens` of `k` values.
+    pub(crate) fn bytes_for(n_tokens: usize, k: usize) -> usize {
+        // A byte for each value, two floats and two sums for each 32; the tiles are doubled as they are added.
+        let per_token = k + k / 32 * 16 + 2 * size_of::<TileSpan>() + 2;
+        n_tokens.saturating_mul(per_token)
     }
 
     /// Tokens in the workspace.
@@ -120,6 +127,12 @@ impl QuantizedActivations {
     pub(super) fn tiles(&self) -> &[TileSpan] {
         &self.tiles
     }
+}
+
+/// Resizes without the reserve that a growing vector usually takes: what a workspace takes is planned.
+fn resize_exact<T: Clone>(v: &mut Vec<T>, len: usize, value: T) {
+    v.reserve_exact(len.saturating_sub(v.len()));
+    v.resize(len, value);
 }
 
 /// The tile sizes of a level's kernels, largest first.

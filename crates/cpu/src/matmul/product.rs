@@ -150,6 +150,13 @@ pub struct Scratch {
 struct Line([u8; 64]);
 
 impl Scratch {
+    /// Most bytes for products of `n_tokens` of `k` values.
+    pub(crate) fn bytes_for(n_tokens: usize, k: usize) -> usize {
+        let chunk = (CHUNK_BYTES / k.max(1)).max(MIN_CHUNK_TOKENS).min(n_tokens);
+        // Two corrections for each 32 values, in a vector that doubles as it grows; one panel of whole bytes.
+        2 * (chunk * (k / 32) * 2 * size_of::<i32>()) + k * PANEL_ROWS
+    }
+
     /// Empty working memory.
     pub fn new() -> Self {
         Self::default()

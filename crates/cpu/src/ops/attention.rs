@@ -62,6 +62,40 @@ pub struct AttentionScratch {
     records: Vec<f32>,
 }
 
+/// Bytes that attention works in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScratchBytes {
+    /// An [`AttentionScratch`].
+    pub(crate) shared: usize,
+    /// Of each thread.
+    pub(crate) per_thread: usize,
+}
+
+impl AttentionScratch {
+    /// Most bytes for steps of `n_tokens` whose sequences hold up to `n_ctx` positions.
+    pub(crate) fn bytes_for(
+        layout: KvLayout,
+        n_heads: usize,
+        n_tokens: usize,
+        n_ctx: usize,
+        n_threads: usize,
+    ) -> ScratchBytes {
+        let group = (n_heads / layout.n_kv_heads.max(1)).max(1);
+        let record = (layout.v_row() + 2) * size_of::<f32>();
+        let tile_tokens = (TILE_ROWS / group).max(1);
+        // Spans are spread over threads only while tiles are fewer than pieces.
+        let n_pieces = Cost::of(usize::MAX, ELEMENT_PS).n_pieces(usize::MAX, n_threads);
+        let spread = n_tokens.min(n_pieces.div_ceil(layout.n_kv_heads.max(1)) * tile_tokens);
+        let records = spread.saturating_mul(n_heads * n_ctx.div_ceil(SPAN)).saturating_mul(record);
+        let rows = tile_tokens * group;
+        ScratchBytes {
+            // Both vectors may have doubled as they grew.
+            shared: records.saturating_add(n_tokens * size_of::<Range<usize>>()).saturating_mul(2),
+            per_thread: 2 * rows * (2 * record + (layout.k_dim + SPAN) * size_of::<f32>()),
+        }
+    }
+}
+
 impl<'a> Attention<'a> {
     /// Queries `q: [k_dim * n_heads, n_tokens]`; query head h reads KV head `h / (n_heads / n_kv_heads)`.
     ///
