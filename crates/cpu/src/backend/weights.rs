@@ -286,14 +286,17 @@ mod tests {
             dtype: TensorType::F32,
             shape: [1024, rows, 1, 1],
         };
-        let weights = [matrix("a", 16), matrix("b", 2048), matrix("c", 16), matrix("d", 4096), matrix("e", 32)];
+        let weights =
+            [matrix("a", 16), matrix("b", 2048), matrix("c", 16), matrix("d", 4096), matrix("e", 32)];
         let usages: Vec<_> =
             weights.iter().map(|w| (WeightUse { name: &w.name, op: &Op::MatMul, index: 0 }, w)).collect();
         // 64 KiB, 8 MiB, 64 KiB, 16 MiB, 128 KiB: small ones go into an arena of 4 MiB, the 8 MiB into one of 32 MiB.
         let mut memory = Memory::default();
         let mut homes = Vec::new();
         for w in &weights {
-            homes.push(memory.rule.clone().home(PackedMatrix::packed_bytes(w.dtype, w.shape[1], 1024).unwrap()));
+            homes.push(
+                memory.rule.clone().home(PackedMatrix::packed_bytes(w.dtype, w.shape[1], 1024).unwrap()),
+            );
             memory.take(PackedMatrix::packed_bytes(w.dtype, w.shape[1], 1024).unwrap()).unwrap();
         }
         let mib = 1 << 20;
