@@ -5,7 +5,8 @@ use std::path::Path;
 
 use minfer_engine::{Context, EngineError};
 use minfer_gguf::create_atomically;
-use minfer_graph::{Compiled, GraphParams, GraphType, StepError, compile, export};
+use minfer_graph::export::{self, View};
+use minfer_graph::{Compiled, GraphParams, GraphType, StepError, compile};
 
 use crate::args::{DumpArgs, DumpStep};
 use crate::error::CliError;
@@ -17,10 +18,10 @@ pub(crate) fn write(context: &Context, n_ubatch: usize, args: &DumpArgs) -> anyh
     }
     let compiled = compiled(context, &params(context, n_ubatch, args.dump_graph_step))?;
     if let Some(path) = &args.dump_graph {
-        write_text(path, &export::dot(&compiled))?;
+        write_text(path, &export::dot(&View::planned(&compiled)))?;
     }
     if let Some(path) = &args.dump_graph_json {
-        write_text(path, &format!("{:#}\n", export::json(&compiled)))?;
+        write_text(path, &format!("{:#}\n", export::json(&View::planned(&compiled))))?;
     }
     Ok(())
 }

@@ -4,6 +4,8 @@
 //! eligible for the node's layer and says yes; otherwise the CPU. Assignment is total and final. A view follows its
 //! source, since it is the source's memory.
 
+use std::fmt;
+
 use minfer_gguf::TensorType;
 
 use crate::backend::Backend;
@@ -34,6 +36,20 @@ pub enum Reason {
     Chosen(Vec<(Backend, &'static str)>),
     /// A view goes where its source is.
     FollowsSource,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Explicit => f.write_str("explicit"),
+            Reason::FollowsSource => f.write_str("follows its source"),
+            Reason::Chosen(refusals) if refusals.is_empty() => f.write_str("first in priority order"),
+            Reason::Chosen(refusals) => {
+                let refusals: Vec<_> = refusals.iter().map(|(b, r)| format!("{}: {r}", b.name())).collect();
+                write!(f, "refused by {}", refusals.join("; "))
+            }
+        }
+    }
 }
 
 /// Who may own what: registry and settings together.
@@ -68,11 +84,18 @@ impl<'a> Policy<'a> {
 
     /// Whether the backend that owns `base` on these types in `layer` also has the fused kernel `fused` for them. This is
     /// what a model asks before it emits a structural fusion, which all its parts would have run on one backend.
-    pub fn claims_fused(&self, fused: &Op, base: &Op, dtypes: &[TensorType], layer: Option<usize>) -> bool {
-        let (Some(owner), _) = self.choose(base, dtypes, layer) else { return false };
-        let Some(driver) = self.registry.driver(owner) else { return false };
-        driver.supports_fused(fused.kind()).is_yes()
-            && self.ask(driver.as_ref(), fused, dtypes, layer).is_yes()
+    pub fn claims_fused(
+        &self,
+        fused: &Op,
+        base: &Op,
+        dtypes: &[TensorType],
+        layer: Option<usize>,
+    ) -> Support {
+        let (owner, _) = self.choose(base, dtypes, layer);
+        match owner.and_then(|owner| self.registry.driver(owner)) {
+            Some(driver) => self.ask(driver.as_ref(), fused, dtypes, layer),
+            None => Support::No("no backend takes its parts"),
+        }
     }
 
     fn ask(

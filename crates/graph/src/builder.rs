@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::fuse::FusionRecord;
 use crate::graph::{ComputeGraph, DType, Node, NodeId, NodeMeta, Shape};
 use crate::op::{AttnSpec, KvPart, Op, QkvDims, RopeSpec, WeightRef};
 use crate::params::KvType;
@@ -31,6 +32,7 @@ pub struct GraphBuilder {
     nodes: Vec<Node>,
     inputs: Vec<NodeId>,
     outputs: Vec<NodeId>,
+    considered: Vec<FusionRecord>,
     layer: Option<usize>,
     error: Option<BuildError>,
 }
@@ -58,6 +60,11 @@ impl GraphBuilder {
     /// Marks a value that the caller reads after each step.
     pub fn output(&mut self, id: NodeId) {
         self.outputs.push(id);
+    }
+
+    /// Notes that a structural fusion was taken at `node`, or why it was not; reports show it.
+    pub fn consider(&mut self, rule: &'static str, node: NodeId, refused: Option<&'static str>) {
+        self.considered.push(FusionRecord { rule, node, refused });
     }
 
     /// Rows of the table `w` by `ids`.
@@ -241,6 +248,7 @@ impl GraphBuilder {
                 nodes: self.nodes,
                 inputs: self.inputs,
                 outputs: self.outputs,
+                considered: self.considered,
                 uid: NEXT_UID.fetch_add(1, Ordering::Relaxed),
             }),
         }

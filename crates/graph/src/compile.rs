@@ -42,7 +42,7 @@ pub struct Compiled {
     pub plan: MemoryPlan,
     /// Why each node has its owner.
     pub reasons: Vec<Reason>,
-    /// What became of each fusion candidate.
+    /// What became of each fusion candidate: first those of the model, then local patterns.
     pub fusions: Vec<FusionRecord>,
 }
 
@@ -80,7 +80,8 @@ pub fn compile(
     check(Stage::Built, &graph)?;
     let reasons = assign(&mut graph, &policy)?;
     check(Stage::Assigned, &graph)?;
-    let fusions = fuse(&mut graph, registry);
+    let local = fuse(&mut graph, registry);
+    let fusions = [graph.considered.as_slice(), &local].concat();
     check(Stage::Fused, &graph)?;
     let live = graph.live();
     let splits = split(&graph, &live);

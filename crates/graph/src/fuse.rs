@@ -34,12 +34,12 @@ pub struct Rule {
 /// Every rule, in the order in which they are tried.
 pub const RULES: &[Rule] = &[Rule { name: "swiglu", find: find_swiglu }];
 
-/// What became of one candidate.
+/// What became of one candidate: of a local pattern, or of a structural fusion that a model thought of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FusionRecord {
     /// Name of the rule.
     pub rule: &'static str,
-    /// Where its pattern ends.
+    /// The node whose value the fused op gives, or would give.
     pub node: NodeId,
     /// `None` when it was taken, else why it was not.
     pub refused: Option<&'static str>,

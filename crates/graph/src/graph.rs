@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::Backend;
+use crate::fuse::FusionRecord;
 use crate::op::{Op, WeightRef};
 
 /// A node's position in the graph, which is also its place in the order of execution.
@@ -100,6 +101,8 @@ pub struct ComputeGraph {
     pub inputs: Vec<NodeId>,
     /// Nodes that the caller reads.
     pub outputs: Vec<NodeId>,
+    /// Structural fusions that the model thought of while it described the step, taken and refused.
+    pub considered: Vec<FusionRecord>,
     /// Different for every graph built in this process.
     pub uid: u64,
 }

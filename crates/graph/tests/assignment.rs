@@ -115,6 +115,6 @@ fn a_claim_about_a_fused_kernel_is_the_owners() {
         let registry = null_registry(refused);
         let policy = Policy::new(&registry, &p.cparams);
         let types = [minfer_gguf::TensorType::F32];
-        assert_eq!(policy.claims_fused(&Op::FusedFfn, &matmul, &types, Some(0)), claimed);
+        assert_eq!(policy.claims_fused(&Op::FusedFfn, &matmul, &types, Some(0)).is_yes(), claimed);
     }
 }

@@ -268,12 +268,12 @@ fn a_null_backend_runs_every_live_node() {
 #[test]
 fn exports_show_every_decision() {
     let c = compile(&build_with(silu_mul), &params(2), &null_registry(&[]), &mut |_, _| {}).unwrap();
-    let json = export::json(&c);
+    let json = export::json(&export::View::planned(&c));
     let mul = &json["nodes"][4];
     assert_eq!((mul["op"].as_str(), mul["backend"].as_str()), (Some("SwiGLU"), Some("metal")));
     assert_eq!(json["nodes"][3]["live"], false);
     assert_eq!(json["fusions"][0]["refused"], serde_json::Value::Null);
-    let dot = export::dot(&c);
+    let dot = export::dot(&export::View::planned(&c));
     assert!(
         dot.starts_with("digraph") && dot.contains("n4 [label=\"4 0.mul\\nSwiGLU [8, 2, 1, 1]\""),
         "{dot}"

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use crate::backend::Backend;
-use crate::compile::Compiled;
 use crate::graph::Node;
-use crate::op::Op;
+
+use super::view::View;
 
 /// The graph in the DOT language.
-pub fn dot(compiled: &Compiled) -> String {
-    let graph = &compiled.graph;
+pub fn dot(view: &View<'_>) -> String {
+    let graph = view.graph();
     let mut text = String::from(
         "digraph minfer {\n  rankdir=TB;\n  node [shape=box, style=filled, fontname=\"monospace\"];\n",
     );
@@ -17,12 +17,12 @@ pub fn dot(compiled: &Compiled) -> String {
     for layer in 0..n_layers {
         let _ = writeln!(text, "  subgraph cluster_{layer} {{\n    label=\"layer {layer}\";");
         for node in graph.nodes.iter().filter(|n| n.layer == Some(layer)) {
-            write_node(&mut text, compiled, node);
+            write_node(&mut text, view, node);
         }
         text.push_str("  }\n");
     }
     for node in graph.nodes.iter().filter(|n| n.layer.is_none()) {
-        write_node(&mut text, compiled, node);
+        write_node(&mut text, view, node);
     }
     for node in &graph.nodes {
         for src in &node.src {
@@ -33,14 +33,13 @@ pub fn dot(compiled: &Compiled) -> String {
     text
 }
 
-fn write_node(text: &mut String, compiled: &Compiled, node: &Node) {
+fn write_node(text: &mut String, view: &View<'_>, node: &Node) {
     let mut label =
         format!("{} {}\\n{} {:?}", node.id.0, escape(&node.name), node.op.kind().name(), node.out_shape);
     for w in &node.meta.weights {
         let _ = write!(label, "\\n{} {}", escape(&w.name), w.dtype);
     }
-    let live = compiled.live[node.id.index()] || node.op == Op::Input;
-    let style = if live { "filled" } else { "dashed" };
+    let style = if view.is_live(node) == Some(false) { "dashed" } else { "filled" };
     let _ = writeln!(
         text,
         "    n{} [label=\"{label}\", style={style}, fillcolor={}];",

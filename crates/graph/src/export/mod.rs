@@ -1,9 +1,18 @@
-//! A compiled graph as text, DOT and JSON; the same decisions that a run makes, since they come from the same passes.
+//! A graph at any stage as text, DOT and JSON, and the difference between two; the same decisions that a run makes, since
+//! they come from the same passes.
 
+mod census;
+mod diff;
 mod dot;
+mod fields;
 mod json;
+mod payload;
 mod text;
+mod view;
 
+pub use census::{census, split_map};
+pub use diff::{Change, GraphDiff, diff};
 pub use dot::dot;
 pub use json::{JSON_SCHEMA_VERSION, json};
-pub use text::{census, split_map};
+pub use text::{TEXT_VERSION, text};
+pub use view::{Snapshot, View};

@@ -1,88 +1,61 @@
-//! What `MINFER_GRAPH_TRACE=1` prints: the split map and the census of ops.
+//! The graph as text: one node a line, made to be compared with `diff` and searched with `grep`.
+//!
+//! The form is stable: fields keep their names and order, and a change of the form raises [`TEXT_VERSION`].
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::backend::Backend;
-use crate::compile::Compiled;
-use crate::op::OpKind;
+use crate::fuse::FusionRecord;
 
-/// One line a split: `split 0 backend CPU nodes 12..=310 (281 run) copies in 0`.
-pub fn split_map(compiled: &Compiled) -> String {
-    let p = &compiled.params;
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "graph {} {:?} n_tokens {} n_out {} nodes {} live {}",
-        compiled.graph.uid,
-        p.gtype,
-        p.n_tokens,
-        p.n_out,
-        compiled.graph.nodes.len(),
-        compiled.live.iter().filter(|l| **l).count(),
-    );
-    for (i, split) in compiled.splits.iter().enumerate() {
-        let (first, last) = (split.nodes[0], split.nodes[split.nodes.len() - 1]);
-        let _ = writeln!(
-            text,
-            "split {i} backend {} nodes {}..={} ({} run) copies in {}",
-            split.backend,
-            first.0,
-            last.0,
-            split.nodes.len(),
-            split.copies.len(),
-        );
+use super::fields::{self, joined};
+use super::view::View;
+
+/// Raised when a field changes its name, meaning or place.
+pub const TEXT_VERSION: u32 = 1;
+
+/// The step, then every node, then what became of fusion candidates, then splits and memory.
+pub fn text(view: &View<'_>) -> String {
+    let mut text = format!("graph version={TEXT_VERSION} stage={}\n", view.stage().name());
+    let _ = writeln!(text, "params {}", joined(&fields::step(view)));
+    for node in &view.graph().nodes {
+        let name = fields::one_word(&node.name);
+        let _ = writeln!(text, "{} {name} {}", node.id.0, joined(&fields::node(view, node)));
     }
-    for backend in p.cparams.backends.iter() {
-        let bytes = compiled.plan.bytes(backend);
-        if bytes > 0 {
-            let _ = writeln!(
-                text,
-                "memory backend {backend} {bytes} bytes in {} buffers",
-                buffers(compiled, backend)
-            );
-        }
+    let outputs: Vec<_> = view.graph().outputs.iter().map(|id| fields::name(view, *id)).collect();
+    let _ = writeln!(text, "outputs {}", if outputs.is_empty() { "none".into() } else { outputs.join(",") });
+    for record in view.fusions() {
+        let _ = writeln!(text, "{}", fusion(view, record));
     }
+    memory(view, &mut text);
     text
 }
 
-fn buffers(compiled: &Compiled, backend: Backend) -> usize {
-    compiled.plan.buffers().iter().filter(|b| b.backend == backend).count()
+/// `fusion swiglu at 0.ffn_inner: taken`.
+fn fusion(view: &View<'_>, record: &FusionRecord) -> String {
+    let at = fields::name(view, record.node);
+    match record.refused {
+        None => format!("fusion {} at {at}: taken", record.rule),
+        Some(reason) => format!("fusion {} at {at}: refused, {reason}", record.rule),
+    }
 }
 
-/// One line for each op and backend, `op SwiGLU backend CPU x24`, then the nodes run in each layer.
-pub fn census(compiled: &Compiled) -> String {
-    let mut ops: BTreeMap<(OpKind, Backend), usize> = BTreeMap::new();
-    let mut layers: BTreeMap<usize, usize> = BTreeMap::new();
-    for id in compiled.splits.iter().flat_map(|s| &s.nodes) {
-        let node = compiled.graph.node(*id);
-        let Some(backend) = node.backend else { continue };
-        *ops.entry((node.op.kind(), backend)).or_default() += 1;
-        if let Some(layer) = node.layer {
-            *layers.entry(layer).or_default() += 1;
-        }
-    }
-    let mut text = String::new();
-    for ((op, backend), count) in ops {
-        let _ = writeln!(text, "op {} backend {backend} x{count}", op.name());
-    }
-    for (first, last, count) in runs(layers) {
-        let _ = match first == last {
-            true => writeln!(text, "layer {first}: {count} nodes run"),
-            false => writeln!(text, "layers {first}..={last}: {count} nodes run in each"),
+fn memory(view: &View<'_>, text: &mut String) {
+    for (i, split) in view.splits().iter().enumerate() {
+        let (first, last) = (split.nodes[0], split.nodes[split.nodes.len() - 1]);
+        let (first, last) = (fields::name(view, first), fields::name(view, last));
+        let copies: Vec<_> = split.copies.iter().map(|id| fields::name(view, *id)).collect();
+        let (backend, n) = (split.backend.name(), split.nodes.len());
+        let _ = write!(text, "split {i} backend={backend} nodes={n} first={first} last={last}");
+        let _ = match copies.is_empty() {
+            true => writeln!(text),
+            false => writeln!(text, " copies={}", copies.join(",")),
         };
     }
-    text
-}
-
-/// Neighbouring layers with equal counts, together.
-fn runs(layers: BTreeMap<usize, usize>) -> Vec<(usize, usize, usize)> {
-    let mut runs: Vec<(usize, usize, usize)> = Vec::new();
-    for (layer, count) in layers {
-        match runs.last_mut() {
-            Some((_, last, c)) if *c == count && *last + 1 == layer => *last = layer,
-            _ => runs.push((layer, layer, count)),
+    let buffers = view.buffers();
+    for backend in view.params().cparams.backends.iter() {
+        let n = buffers.iter().filter(|b| b.backend == backend).count();
+        if n > 0 {
+            let _ =
+                writeln!(text, "memory backend={} buffers={n} bytes={}", backend.name(), view.bytes(backend));
         }
     }
-    runs
 }

@@ -5,7 +5,7 @@
 
 use minfer_graph::{
     AttnSpec, BuildError, ComputeGraph, DType, GraphBuilder, GraphParams, GraphType, KvPart, NodeId, Op,
-    Policy, QkvDims, WeightRef,
+    Policy, QkvDims, Support, WeightRef,
 };
 
 use crate::hparams::HParams;
@@ -169,13 +169,16 @@ impl Step<'_> {
 
     fn attention(&mut self, layer: usize, w: &LayerWeights, x: NodeId, inputs: &Inputs) -> NodeId {
         let h = self.h;
-        let (q, stored_k, stored_v) = match self.fused_qkv(layer, w) {
-            Some(fused) => {
+        let fused = self.fused_qkv(layer, w);
+        let refused = fused.as_ref().err().copied();
+        let (q, stored_k, stored_v) = match fused {
+            Ok(fused) => {
                 let q = self.qkv_fused(layer, w, x, inputs, fused);
                 (q, q, q)
             }
-            None => self.qkv(layer, w, x, inputs),
+            Err(_) => self.qkv(layer, w, x, inputs),
         };
+        self.b.consider("fused-qkv", q, refused);
         let c = &self.params.cparams;
         let region = [h.kv_dim(), c.kv_block * c.n_kv_blocks];
         let k = self.b.kv_load("k_region", stored_k, layer, KvPart::K, region, c.kv_type);
@@ -220,26 +223,34 @@ impl Step<'_> {
         (q, stored_k, stored_v)
     }
 
-    /// The fused projection of this step, if it is a decode step, wanted, and the owner has both kernels.
-    fn fused_qkv(&self, layer: usize, w: &LayerWeights) -> Option<Op> {
-        if self.params.gtype != GraphType::Decode || !self.params.cparams.fuse_qkv {
-            return None;
-        }
+    /// The fused projection of this step, if it is a decode step, wanted, and the owner has both kernels; else why not.
+    fn fused_qkv(&self, layer: usize, w: &LayerWeights) -> Result<Op, &'static str> {
+        self.wants_fused(self.params.cparams.fuse_qkv)?;
         let h = self.h;
         let dims = self.qkv_dims();
         // Biases come before the norm, and the fused norm has none: a model with both takes the plain path.
         let project = match (&w.qk_norm, &w.qkv_bias) {
             (None, _) => Op::FusedQkv(dims),
             (Some(_), None) => Op::FusedQkvNorm { dims, eps: h.norm_eps, head_dim: h.head_dim },
-            (Some(_), Some(_)) => return None,
+            (Some(_), Some(_)) => return Err("no fused kernel has both biases and norms of heads"),
         };
         let bias = w.qkv_bias.is_some();
         let store = Op::QkvBiasRopeStore { layer, dims, bias, rope: h.rope };
         let types: Vec<_> = w.qkv.iter().map(|w| w.dtype).collect();
         let kv = [self.params.cparams.kv_type.tensor_type()];
-        let claimed = self.policy.claims_fused(&project, &Op::MatMul, &types, Some(layer))
-            && self.policy.claims_fused(&store, &Op::Attn(self.attn_spec(layer)), &kv, Some(layer));
-        claimed.then_some(project)
+        let attn = Op::Attn(self.attn_spec(layer));
+        claim(self.policy.claims_fused(&project, &Op::MatMul, &types, Some(layer)))?;
+        claim(self.policy.claims_fused(&store, &attn, &kv, Some(layer)))?;
+        Ok(project)
+    }
+
+    /// Structural fusions are for decode steps, where a step is bound by reading weights, and can be switched off.
+    fn wants_fused(&self, switch: bool) -> Result<(), &'static str> {
+        match (self.params.gtype, switch) {
+            (GraphType::Prefill, _) => Err("it is for decode steps"),
+            (GraphType::Decode, false) => Err("it is switched off"),
+            (GraphType::Decode, true) => Ok(()),
+        }
     }
 
     fn qkv_dims(&self) -> QkvDims {
@@ -272,16 +283,30 @@ impl Step<'_> {
 
     /// `silu(gate x) · (up x)`, as one node or as four of which fusion makes three.
     fn feed_forward(&mut self, layer: usize, w: &LayerWeights, x: NodeId) -> NodeId {
+        let refused = self.fused_ffn(layer, w).err();
+        let inner = match refused {
+            None => self.b.fused_ffn("ffn_inner", x, &w.ffn_gate, &w.ffn_up),
+            Some(_) => {
+                let gate = self.b.matmul("ffn_gate", x, &w.ffn_gate);
+                let up = self.b.matmul("ffn_up", x, &w.ffn_up);
+                let silu = self.b.silu("ffn_silu", gate);
+                self.b.mul("ffn_inner", silu, up)
+            }
+        };
+        self.b.consider("fused-ffn", inner, refused);
+        inner
+    }
+
+    fn fused_ffn(&self, layer: usize, w: &LayerWeights) -> Result<(), &'static str> {
+        self.wants_fused(self.params.cparams.fuse_ffn)?;
         let types = [w.ffn_gate.dtype, w.ffn_up.dtype];
-        let fused = self.params.gtype == GraphType::Decode
-            && self.params.cparams.fuse_ffn
-            && self.policy.claims_fused(&Op::FusedFfn, &Op::MatMul, &types, Some(layer));
-        if fused {
-            return self.b.fused_ffn("ffn_inner", x, &w.ffn_gate, &w.ffn_up);
-        }
-        let gate = self.b.matmul("ffn_gate", x, &w.ffn_gate);
-        let up = self.b.matmul("ffn_up", x, &w.ffn_up);
-        let silu = self.b.silu("ffn_silu", gate);
-        self.b.mul("ffn_inner", silu, up)
+        claim(self.policy.claims_fused(&Op::FusedFfn, &Op::MatMul, &types, Some(layer)))
+    }
+}
+
+fn claim(support: Support) -> Result<(), &'static str> {
+    match support {
+        Support::Yes => Ok(()),
+        Support::No(reason) => Err(reason),
     }
 }
