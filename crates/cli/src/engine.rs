@@ -104,6 +104,21 @@ fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextPara
     })
 }
 
+/// What variables and defaults say about a context.
+pub(crate) fn default_params(model: &Model, shell: &Shell) -> ContextParams {
+    let env = &shell.env;
+    ContextParams {
+        n_ctx: default_n_ctx(model),
+        n_threads: env.n_threads,
+        isa: env.isa.clone(),
+        backends: env.backends.clone(),
+        disabled: env.disabled.clone(),
+        fuse_qkv: !env.no_fuse_qkv,
+        fuse_ffn: !env.no_fuse_ffn,
+        ..ContextParams::default()
+    }
+}
+
 /// The engine's default, or less for a model that was trained for less.
 fn default_n_ctx(model: &Model) -> usize {
     let default = ContextParams::default().n_ctx;

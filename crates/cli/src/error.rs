@@ -35,6 +35,25 @@ pub(crate) enum CliError {
     /// A conversation needs somebody who types.
     #[error("a conversation needs a terminal on standard input and standard output")]
     NoTerminal,
+    /// A picture of a difference.
+    #[error("the difference of two graphs can be written as text or JSON, not as dot")]
+    NoDotDiff,
+    /// A sequence of a step has at least one token.
+    #[error("a step of {n_sequences} sequences has at least as many tokens, not {n_tokens}")]
+    StepSize {
+        /// Tokens asked for.
+        n_tokens: usize,
+        /// Sequences asked for.
+        n_sequences: usize,
+    },
+    /// Every row of logits belongs to a token.
+    #[error("a step of {n_tokens} tokens cannot give {n_out} rows of logits")]
+    StepRows {
+        /// Tokens asked for.
+        n_tokens: usize,
+        /// Rows asked for.
+        n_out: usize,
+    },
     /// A text and token ids.
     #[error("a text and --tokens cannot be used together")]
     TextAndTokens,
@@ -123,6 +142,7 @@ impl CliError {
             Self::NoModel | Self::ExtraArgument { .. } | Self::Missing { .. } => Fault::Usage,
             Self::ReadFile { .. } => Fault::Model,
             Self::MixedCache | Self::NoTerminal | Self::TextAndTokens | Self::NoTest => Fault::Usage,
+            Self::NoDotDiff | Self::StepSize { .. } | Self::StepRows { .. } => Fault::Usage,
             Self::Interrupted => Fault::Interrupted,
             Self::ReadStdin(_) | Self::Setup { .. } | Self::WriteFile { .. } | Self::WriteLogits(_) => {
                 Fault::Machine

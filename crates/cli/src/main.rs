@@ -24,6 +24,7 @@ mod progress;
 mod prompt;
 mod report;
 mod rows;
+mod settings;
 mod shell;
 mod table;
 mod token;
@@ -48,7 +49,7 @@ fn exit_code() -> u8 {
     };
     let verbose = cli.verbose;
     match run(cli) {
-        Ok(()) => 0,
+        Ok(code) => code,
         Err(error) if output::is_closed_pipe(&error) => output::CLOSED_PIPE_EXIT_CODE,
         Err(error) => {
             let fault = Fault::of(&error);
@@ -61,9 +62,10 @@ fn exit_code() -> u8 {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
+fn run(cli: Cli) -> anyhow::Result<u8> {
     interrupt::take_over()?;
     let mut shell = Shell::new(env::Env::read(|name| std::env::var_os(name))?, cli.verbose);
     commands::run(cli.command, &mut shell)?;
-    shell.out.finish()
+    shell.out.finish()?;
+    Ok(shell.exit_code)
 }

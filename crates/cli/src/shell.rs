@@ -12,11 +12,13 @@ pub(crate) struct Shell {
     pub(crate) out: Out,
     /// Whether the user wants to know more.
     pub(crate) verbose: bool,
+    /// What the command exits with when nothing went wrong: 1 says that a comparison found a difference.
+    pub(crate) exit_code: u8,
 }
 
 impl Shell {
     pub(crate) fn new(env: Env, verbose: bool) -> Self {
-        Self { env, out: Out::new(), verbose }
+        Self { env, out: Out::new(), verbose, exit_code: 0 }
     }
 
     /// Tells of something that is odd and does not stop the command; on standard error.

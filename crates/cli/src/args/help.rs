@@ -7,7 +7,9 @@ use crate::fault::FAULTS;
 
 /// Exit codes and environment variables.
 pub(super) fn epilogue() -> String {
-    let mut text = String::from("Exit codes:\n    0  done; also when the reader of the output went away\n");
+    let mut text = String::from(
+        "Exit codes:\n    0  done; also when the reader of the output went away\n    1  a comparison found a difference, or a check a fault\n",
+    );
     for (fault, meaning) in FAULTS {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {:3}  {meaning}", fault.exit_code());

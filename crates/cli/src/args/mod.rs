@@ -8,6 +8,7 @@ mod context;
 mod detokenize;
 mod dump;
 mod generate;
+mod graph;
 mod help;
 mod info;
 mod logits;
@@ -30,6 +31,7 @@ pub(crate) use context::{CacheType, ComputeArgs, ContextArgs};
 pub(crate) use detokenize::DetokenizeArgs;
 pub(crate) use dump::{DumpArgs, DumpStep};
 pub(crate) use generate::GenerateArgs;
+pub(crate) use graph::{GraphArgs, GraphFormat};
 pub(crate) use info::InfoArgs;
 pub(crate) use logits::LogitsArgs;
 pub(crate) use model::{ModelArgs, OpenArgs};
@@ -76,6 +78,7 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     Perplexity(PerplexityArgs),
     Models(ModelsArgs),
+    Graph(GraphArgs),
     /// Write a completion script for a shell to standard output
     #[command(hide = true)]
     Completions {

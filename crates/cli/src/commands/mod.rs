@@ -4,6 +4,7 @@ mod bench;
 mod completions;
 mod detokenize;
 mod generate;
+mod graph;
 mod info;
 mod logits;
 mod models;
@@ -29,6 +30,7 @@ pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Generate(args) => generate::run(args, shell),
         Command::Perplexity(args) => perplexity::run(args, shell),
         Command::Models(args) => models::run(&args, shell),
+        Command::Graph(args) => graph::run(&args, shell),
         Command::Completions { shell: kind } => completions::run(kind, shell),
         Command::Reference => reference::run(shell),
     }

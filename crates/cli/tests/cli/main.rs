@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests may, like the tests")]
 
 mod bench;
+mod graph;
 mod hostile;
 mod info;
 mod listing;
@@ -11,6 +12,7 @@ mod pipes;
 mod reference;
 mod render;
 mod run;
+mod schema;
 mod support;
 mod terminal;
 mod tokenize;

@@ -1,0 +1,279 @@
+//! `fuse_qkv=off,threads=1`: what a run is set to, on one side of a comparison.
+//!
+//! [`KEYS`] is the grammar and its help. Parsing only records; [`Settings::apply`] puts what was said over what flags and
+//! variables say.
+
+use std::fmt;
+use std::str::FromStr;
+
+use minfer_engine::ContextParams;
+use minfer_graph::{KvType, Stage};
+
+use crate::env::MAX_THREADS;
+
+/// A key, what it takes, what it does.
+pub(crate) struct Key {
+    /// As it is written before `=`.
+    pub(crate) name: &'static str,
+    value: &'static str,
+    help: &'static str,
+    set: fn(&mut Settings, &str) -> Option<()>,
+}
+
+/// Every key, in the order of the help.
+const KEYS: [Key; 14] = [
+    key("fuse", "on|off", "both fusions of decode steps", |s, v| {
+        s.fuse_qkv = Some(switch(v)?);
+        s.fuse_ffn = s.fuse_qkv;
+        Some(())
+    }),
+    key("fuse_qkv", "on|off", "the fusion of query, key and value", |s, v| put(&mut s.fuse_qkv, switch(v))),
+    key("fuse_ffn", "on|off", "the fusion of the feed-forward network", |s, v| {
+        put(&mut s.fuse_ffn, switch(v))
+    }),
+    key("backend", "NAMES", "engines, joined by +", |s, v| put(&mut s.backends, Some(v.replace('+', ",")))),
+    key("isa", "NAME", "instruction set of the cpu", |s, v| put(&mut s.isa, Some(v.into()))),
+    key("threads", "N", "threads of the cpu", |s, v| put(&mut s.n_threads, number(v, 1, MAX_THREADS))),
+    key("kv", "f16|f32", "type of the cache", |s, v| put(&mut s.kv_type, kv_type(v))),
+    key("chunk", "N", "most tokens of a prompt in one step", |s, v| {
+        put(&mut s.n_ubatch, number(v, 1, usize::MAX))
+    }),
+    key("ctx", "N", "tokens that fit into the context", |s, v| put(&mut s.n_ctx, number(v, 0, usize::MAX))),
+    key("tokens", "N", "as --tokens", |s, v| put(&mut s.n_tokens, number(v, 1, usize::MAX))),
+    key("sequences", "N", "as --sequences", |s, v| put(&mut s.n_sequences, number(v, 1, usize::MAX))),
+    key("out_rows", "N", "as --out-rows", |s, v| put(&mut s.n_out, number(v, 0, usize::MAX))),
+    key("stage", "NAME", "as --stage", |s, v| put(&mut s.stage, stage(v))),
+    key("model", "MODEL", "another model", |s, v| put(&mut s.model, Some(v.into()))),
+];
+
+/// Keys that say how large a step is or how far it is compiled: they mean nothing where a model runs.
+const OF_GRAPHS: [&str; 4] = ["tokens", "sequences", "out_rows", "stage"];
+
+const fn key(
+    name: &'static str,
+    value: &'static str,
+    help: &'static str,
+    set: fn(&mut Settings, &str) -> Option<()>,
+) -> Key {
+    Key { name, value, help, set }
+}
+
+fn put<T>(place: &mut Option<T>, value: Option<T>) -> Option<()> {
+    *place = Some(value?);
+    Some(())
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value {
+        "on" | "1" | "true" => Some(true),
+        "off" | "0" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+fn number(value: &str, least: usize, most: usize) -> Option<usize> {
+    value.parse().ok().filter(|n| (least..=most).contains(n))
+}
+
+fn kv_type(value: &str) -> Option<KvType> {
+    match value {
+        "f16" => Some(KvType::F16),
+        "f32" => Some(KvType::F32),
+        _ => None,
+    }
+}
+
+fn stage(value: &str) -> Option<Stage> {
+    [Stage::Built, Stage::Assigned, Stage::Fused, Stage::Planned].into_iter().find(|s| s.name() == value)
+}
+
+/// What is set; the rest is as flags, variables and defaults say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    fuse_qkv: Option<bool>,
+    fuse_ffn: Option<bool>,
+    backends: Option<String>,
+    isa: Option<String>,
+    n_threads: Option<usize>,
+    kv_type: Option<KvType>,
+    n_ubatch: Option<usize>,
+    /// Tokens that fit into the context.
+    pub(crate) n_ctx: Option<usize>,
+    /// Tokens of the step.
+    pub(crate) n_tokens: Option<usize>,
+    /// Sequences of the step.
+    pub(crate) n_sequences: Option<usize>,
+    /// Rows of logits of the step.
+    pub(crate) n_out: Option<usize>,
+    /// How far the graph is compiled.
+    pub(crate) stage: Option<Stage>,
+    /// Another model.
+    pub(crate) model: Option<String>,
+    text: String,
+}
+
+/// Settings that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SettingsError {
+    /// A piece is no `key=value`, or nobody knows its key.
+    #[error("'{piece}' is not a setting; settings are key=value, joined by commas, with the keys {known}")]
+    Unknown { piece: String, known: String },
+    /// The value makes no sense.
+    #[error("setting '{key}' is '{value}', expected {expected}")]
+    Value { key: &'static str, value: String, expected: &'static str },
+}
+
+impl FromStr for Settings {
+    type Err = SettingsError;
+
+    /// Pieces are separated by commas; an empty text sets nothing. A comma within a value is written `\,`.
+    fn from_str(text: &str) -> Result<Self, SettingsError> {
+        let mut settings = Settings { text: text.to_owned(), ..Default::default() };
+        for piece in pieces(text).iter().map(|p| p.trim()).filter(|p| !p.is_empty()) {
+            let known = piece.split_once('=').and_then(|(name, value)| Some((find(name)?, value.trim())));
+            let Some((key, value)) = known else {
+                let known = KEYS.iter().map(|k| k.name).collect::<Vec<_>>().join(", ");
+                return Err(SettingsError::Unknown { piece: piece.into(), known });
+            };
+            if (key.set)(&mut settings, value).is_none() {
+                return Err(SettingsError::Value { key: key.name, value: value.into(), expected: key.value });
+            }
+        }
+        Ok(settings)
+    }
+}
+
+fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name.trim())
+}
+
+fn pieces(text: &str) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, pieces.last_mut()) {
+            ('\\', Some(last)) if chars.next_if_eq(&',').is_some() => last.push(','),
+            (',', _) => pieces.push(String::new()),
+            (c, Some(last)) => last.push(c),
+            (_, None) => {}
+        }
+    }
+    pieces
+}
+
+/// As it was typed; `the defaults` if nothing was.
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.text.trim().is_empty() { "the defaults" } else { &self.text })
+    }
+}
+
+impl Settings {
+    /// Puts what is set over `params`.
+    pub(crate) fn apply(&self, params: ContextParams) -> ContextParams {
+        ContextParams {
+            n_ctx: self.n_ctx.unwrap_or(params.n_ctx),
+            n_ubatch: self.n_ubatch.unwrap_or(params.n_ubatch),
+            n_threads: self.n_threads.or(params.n_threads),
+            isa: self.isa.clone().or(params.isa),
+            kv_type: self.kv_type.unwrap_or(params.kv_type),
+            backends: self.backends.clone().or(params.backends),
+            fuse_qkv: self.fuse_qkv.unwrap_or(params.fuse_qkv),
+            fuse_ffn: self.fuse_ffn.unwrap_or(params.fuse_ffn),
+            ..params
+        }
+    }
+
+    /// What `self` does not set is set as in `other`; the model counts for one side only.
+    pub(crate) fn or(self, other: &Settings) -> Settings {
+        Settings {
+            fuse_qkv: self.fuse_qkv.or(other.fuse_qkv),
+            fuse_ffn: self.fuse_ffn.or(other.fuse_ffn),
+            backends: self.backends.or_else(|| other.backends.clone()),
+            isa: self.isa.or_else(|| other.isa.clone()),
+            n_threads: self.n_threads.or(other.n_threads),
+            kv_type: self.kv_type.or(other.kv_type),
+            n_ubatch: self.n_ubatch.or(other.n_ubatch),
+            n_ctx: self.n_ctx.or(other.n_ctx),
+            n_tokens: self.n_tokens.or(other.n_tokens),
+            n_sequences: self.n_sequences.or(other.n_sequences),
+            n_out: self.n_out.or(other.n_out),
+            stage: self.stage.or(other.stage),
+            ..self
+        }
+    }
+
+    /// Settings, or the name of a model: what has no `=`, or a key that nobody knows and is a file.
+    pub(crate) fn or_model(text: &str) -> Result<Settings, SettingsError> {
+        let is_model = !text.contains('=') || std::path::Path::new(text).is_file();
+        match is_model && !text.trim().is_empty() {
+            true => Ok(Settings { model: Some(text.into()), text: text.into(), ..Default::default() }),
+            false => text.parse(),
+        }
+    }
+}
+
+/// The keys for a help page; with `of_graphs`, those of a step, too.
+pub(crate) fn help(of_graphs: bool) -> String {
+    let keys = KEYS.iter().filter(|key| of_graphs || !OF_GRAPHS.contains(&key.name));
+    let lines: Vec<_> =
+        keys.map(|key| format!("  {:<19} {}", format!("{}={}", key.name, key.value), key.help)).collect();
+    format!("Settings (key=value, joined by commas; `\\,` is a comma within a value):\n{}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(text: &str) -> ContextParams {
+        text.parse::<Settings>().unwrap().apply(ContextParams::default())
+    }
+
+    #[test]
+    fn settings_are_put_over_params() {
+        let p = params("fuse=off, threads=3,kv=f32,chunk=16,isa=scalar,backend=cpu+cuda,ctx=64");
+        assert!(!p.fuse_qkv && !p.fuse_ffn);
+        assert_eq!((p.n_threads, p.kv_type, p.n_ubatch, p.n_ctx), (Some(3), KvType::F32, 16, 64));
+        assert_eq!((p.isa.as_deref(), p.backends.as_deref()), (Some("scalar"), Some("cpu,cuda")));
+        let p = params("fuse=off,fuse_ffn=on");
+        assert!(!p.fuse_qkv && p.fuse_ffn, "the last one counts");
+        assert_eq!(params("").n_ubatch, ContextParams::default().n_ubatch);
+    }
+
+    #[test]
+    fn a_comma_in_a_path_can_be_written() {
+        let settings: Settings = r"model=a\,b=c\d.gguf,threads=1".parse().unwrap();
+        assert_eq!(settings.model.as_deref(), Some(r"a,b=c\d.gguf"));
+        assert_eq!(settings.n_threads, Some(1));
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for text in ["threads", "thread=1", "=1", "fuse=off;threads=1=2x"] {
+            let error = text.parse::<Settings>().unwrap_err().to_string();
+            assert!(
+                error.contains(text.split([',', ';']).next().unwrap()) || error.contains("fuse"),
+                "{error}"
+            );
+        }
+        for (text, part) in
+            [("threads=0", "expected N"), ("fuse=maybe", "expected on|off"), ("kv=q8", "f16|f32")]
+        {
+            assert!(text.parse::<Settings>().unwrap_err().to_string().contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_setting_is_a_model() {
+        assert_eq!(Settings::or_model("dir/m.gguf").unwrap().model.as_deref(), Some("dir/m.gguf"));
+        assert_eq!(Settings::or_model("threads=2").unwrap().n_threads, Some(2));
+        assert!(Settings::or_model("x=2").is_err());
+    }
+
+    #[test]
+    fn keys_are_distinct_and_those_of_graphs_exist() {
+        let names: std::collections::HashSet<_> = KEYS.iter().map(|k| k.name).collect();
+        assert_eq!(names.len(), KEYS.len());
+        assert!(OF_GRAPHS.iter().all(|name| names.contains(name)));
+    }
+}
