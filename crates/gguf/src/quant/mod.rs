@@ -10,9 +10,11 @@ use crate::TensorType;
 
 mod bits;
 mod encode;
+mod finite;
 mod grids;
 
 pub use encode::{can_quantize, quantize};
+pub use finite::{NotFinite, not_finite};
 
 /// Bytes and numbers do not fit each other, or the type's meaning is not known here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
