@@ -32,6 +32,7 @@ pub mod npz;
 pub mod sampler;
 pub mod stop;
 mod trace;
+pub mod verify;
 mod weights;
 
 pub use context::{Context, ContextParams, Row, SeqId};

@@ -21,6 +21,7 @@ mod run;
 mod sampling;
 mod shorts;
 mod tokenize;
+mod verify;
 
 use std::ffi::OsString;
 
@@ -42,6 +43,7 @@ pub(crate) use render::RenderArgs;
 pub(crate) use run::{ChatArgs, RunArgs};
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use tokenize::TokenizeArgs;
+pub(crate) use verify::VerifyArgs;
 
 /// Widest help, in columns.
 const MAX_HELP_COLUMNS: usize = 100;
@@ -79,6 +81,7 @@ pub(crate) enum Command {
     Perplexity(PerplexityArgs),
     Models(ModelsArgs),
     Graph(GraphArgs),
+    Verify(VerifyArgs),
     /// Write a completion script for a shell to standard output
     #[command(hide = true)]
     Completions {

@@ -13,6 +13,7 @@ mod reference;
 mod render;
 mod run;
 mod tokenize;
+mod verify;
 
 use crate::args::Command;
 use crate::shell::Shell;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Perplexity(args) => perplexity::run(args, shell),
         Command::Models(args) => models::run(&args, shell),
         Command::Graph(args) => graph::run(&args, shell),
+        Command::Verify(args) => verify::run(&args, shell),
         Command::Completions { shell: kind } => completions::run(kind, shell),
         Command::Reference => reference::run(shell),
     }

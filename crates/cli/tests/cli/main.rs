@@ -16,4 +16,5 @@ mod schema;
 mod support;
 mod terminal;
 mod tokenize;
+mod verify;
 mod wrong_input;
