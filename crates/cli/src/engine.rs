@@ -29,8 +29,27 @@ pub(crate) fn without_weights(
     args: &ContextArgs,
     shell: &Shell,
 ) -> anyhow::Result<Context> {
-    let n_ctx = args.ctx_size.unwrap_or_else(|| default_n_ctx(model));
-    let context = set_up(model, n_ctx, &args.compute, shell)?;
+    prepared(model, &planned(model, args, 1, shell)?, args, shell)
+}
+
+/// The same for a command that wants `n_outputs` rows of logits in one step.
+pub(crate) fn with_outputs(
+    model: &Arc<Model>,
+    args: &ContextArgs,
+    n_outputs: usize,
+    shell: &Shell,
+) -> anyhow::Result<Context> {
+    let settings = ContextParams { n_outputs_max: Some(n_outputs), ..planned(model, args, 1, shell)? };
+    prepared(model, &settings, args, shell)
+}
+
+fn prepared(
+    model: &Arc<Model>,
+    settings: &ContextParams,
+    args: &ContextArgs,
+    shell: &Shell,
+) -> anyhow::Result<Context> {
+    let context = set_up(model, settings, shell)?;
     warn_of_size(&context, shell);
     dump::write(&context, args.compute.n_ubatch(), &args.dump)?;
     Ok(context)
@@ -43,9 +62,20 @@ pub(crate) fn with_size(
     args: &ComputeArgs,
     shell: &Shell,
 ) -> anyhow::Result<Context> {
-    let mut context = set_up(model, n_ctx, args, shell)?;
+    let mut context = set_up(model, &params(n_ctx, args, shell)?, shell)?;
     load_weights(&mut context, shell)?;
     Ok(context)
+}
+
+/// The settings that [`context`] would use, for so many sequences.
+pub(crate) fn planned(
+    model: &Arc<Model>,
+    args: &ContextArgs,
+    n_seq_max: usize,
+    shell: &Shell,
+) -> anyhow::Result<ContextParams> {
+    let n_ctx = args.ctx_size.unwrap_or_else(|| default_n_ctx(model));
+    Ok(ContextParams { n_seq_max, ..params(n_ctx, &args.compute, shell)? })
 }
 
 /// Reads the weights of a context; a bar shows how far that is.
@@ -69,8 +99,8 @@ pub(crate) fn finish(context: &mut Context) -> anyhow::Result<()> {
     Ok(context.finish_trace()?)
 }
 
-fn set_up(model: &Arc<Model>, n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> anyhow::Result<Context> {
-    let mut context = Context::without_weights(model, &params(n_ctx, args, shell)?)?;
+fn set_up(model: &Arc<Model>, settings: &ContextParams, shell: &Shell) -> anyhow::Result<Context> {
+    let mut context = Context::without_weights(model, settings)?;
     if shell.env.graph_trace {
         context.scheduler_mut().on_compiled(Box::new(trace_graph));
     }
@@ -100,6 +130,8 @@ fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextPara
         disabled: env.disabled.clone(),
         fuse_qkv: !env.no_fuse_qkv,
         fuse_ffn: !env.no_fuse_ffn,
+        n_outputs_max: None,
+        memory: args.memory,
         trace: trace.map(|path| TraceSettings { path: path.clone(), nodes: args.trace_nodes.clone() }),
     })
 }

@@ -28,6 +28,11 @@ impl Wanted {
         let n_fitting = MAX_LOGITS_BYTES / (n_vocab.max(1) * size_of::<f32>());
         Self { every: true, n_chunk: n_ubatch.min(n_fitting).max(1) }
     }
+
+    /// Rows of one step.
+    pub(crate) fn n_outputs(self) -> usize {
+        if self.every { self.n_chunk } else { 1 }
+    }
 }
 
 /// Runs `tokens` in pieces of `n_piece` (at least 1), each in an empty sequence; `visit` gets the index of a token and the

@@ -11,15 +11,16 @@ use minfer_models::StepInput;
 use crate::backends::Backends;
 use crate::error::EngineError;
 use crate::kv::{BlockCounts, KvTable, PrefixMatch, ReserveError};
-use crate::memory;
+use crate::memory::{Plan, PlanPart, Reservation};
 use crate::model::Model;
+use crate::setup::Setup;
 use crate::trace::{TraceSettings, Tracer};
 
 /// Positions in one block of the KV cache.
-const KV_BLOCK: usize = 32;
+pub(crate) const KV_BLOCK: usize = 32;
 
 /// Context when nobody asks for another, and of a model whose file does not say what it was trained for.
-const DEFAULT_N_CTX: usize = 4096;
+pub(crate) const DEFAULT_N_CTX: usize = 4096;
 
 /// Most tokens in one step.
 const MAX_STEP: usize = 65_536;
@@ -47,6 +48,10 @@ pub struct ContextParams {
     pub fuse_qkv: bool,
     /// Fuse gate, up and SwiGLU in decode steps.
     pub fuse_ffn: bool,
+    /// Rows of logits in one step that memory is planned for; `None` for one for each sequence.
+    pub n_outputs_max: Option<usize>,
+    /// Most bytes that the process may take, the weights included; `None` for what the machine has.
+    pub memory: Option<usize>,
     /// Write node values to a file.
     pub trace: Option<TraceSettings>,
 }
@@ -64,6 +69,8 @@ impl Default for ContextParams {
             disabled: Vec::new(),
             fuse_qkv: true,
             fuse_ffn: true,
+            n_outputs_max: None,
+            memory: None,
             trace: None,
         }
     }
@@ -110,6 +117,8 @@ pub struct Context {
     logits: Vec<f32>,
     tracer: Option<Tracer>,
     backends: Arc<Backends>,
+    plan_total: usize,
+    _reservation: Reservation,
 }
 
 impl Context {
@@ -128,25 +137,15 @@ impl Context {
 
     /// The same without loading weights: graphs can be compiled and looked at, the first step loads.
     pub fn without_weights(model: &Arc<Model>, params: &ContextParams) -> Result<Context, EngineError> {
-        let n_ctx = match (params.n_ctx, model.description().hparams().n_ctx_train) {
-            (0, 0) => DEFAULT_N_CTX,
-            (0, trained) => trained,
-            (n, _) => n,
-        };
-        check_settings(params, n_ctx)?;
-        let shared = model.backends().get(params.n_threads, params.isa.as_deref())?;
-        let mut registry = shared.registry().clone();
-        params.disabled.iter().for_each(|backend| registry.switch_off(*backend));
-        let backends = match &params.backends {
-            Some(names) => registry.request(names)?,
-            None => registry.available(),
-        };
-        let cparams = cparams(params, n_ctx, backends);
-        let kv = model.description().kv_specs(KV_BLOCK, cparams.n_kv_blocks, cparams.kv_type);
-        memory::check(n_ctx, &kv, model.weight_bytes(), params.n_seq_max)?;
-        let weights = model.weights();
-        let weights_version = weights.version();
-        let scheduler = Scheduler::new(registry, weights, kv);
+        let setup = Setup::new(model, params)?;
+        let plan = Plan::of(model, params, &setup)?;
+        plan.check(model, params)?;
+        let Setup { backends, registry, cparams, weights_version, kv, n_ctx } = setup;
+        let mut scheduler = Scheduler::new(registry, model.weights(), kv);
+        // Steps beyond the plan may take what the caller's limit leaves over, and no more.
+        let spare = params.memory.map(|limit| limit.saturating_sub(plan.total()));
+        let limit = spare.map(|spare| spare.saturating_add(plan.bytes(PlanPart::Activations)));
+        scheduler.reserve_arena(plan.arenas(), limit)?;
         Ok(Context {
             model: model.clone(),
             scheduler,
@@ -158,7 +157,9 @@ impl Context {
             buffers: StepBuffers::default(),
             logits: Vec::new(),
             tracer: params.trace.as_ref().map(Tracer::create).transpose()?,
-            backends: shared,
+            backends,
+            plan_total: plan.total(),
+            _reservation: Reservation::new(plan.missing()),
         })
     }
 
@@ -195,6 +196,11 @@ impl Context {
     /// Bytes of the KV cache.
     pub fn kv_bytes(&self) -> usize {
         self.scheduler.kv().bytes()
+    }
+
+    /// Bytes that the process takes at most, by the plan that the context was made with.
+    pub fn planned_bytes(&self) -> usize {
+        self.plan_total
     }
 
     /// Switches the decode fusions; the next step builds another graph, weights stay.
@@ -416,7 +422,7 @@ impl StepBuffers {
 }
 
 /// `n_ctx` is the size in effect: the file's own claim where the caller leaves it to the file.
-fn check_settings(p: &ContextParams, n_ctx: usize) -> Result<(), EngineError> {
+pub(crate) fn check_settings(p: &ContextParams, n_ctx: usize) -> Result<(), EngineError> {
     let refuse = |setting, value: usize, reason| {
         Err(EngineError::Setting { setting, value: value.to_string(), reason })
     };
@@ -437,7 +443,7 @@ fn check_settings(p: &ContextParams, n_ctx: usize) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn cparams(p: &ContextParams, n_ctx: usize, backends: BackendSet) -> CParams {
+pub(crate) fn cparams(p: &ContextParams, n_ctx: usize, backends: BackendSet) -> CParams {
     let n_ctx = n_ctx.next_multiple_of(KV_BLOCK);
     CParams {
         n_ctx,

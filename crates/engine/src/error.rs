@@ -72,7 +72,7 @@ pub enum EngineError {
     },
     /// The plan needs more memory than there is.
     #[error(transparent)]
-    Memory(#[from] Shortage),
+    Memory(Box<Shortage>),
     /// Tokens do not fit into what is left of the context.
     #[error("{n_tokens} tokens do not fit into the context of {n_ctx}{}", held(*n_past))]
     ContextFull {
@@ -147,7 +147,8 @@ boxed!(
     Model(ModelError),
     Tokenizer(TokenizerError),
     Template(TemplateError),
-    Step(StepError)
+    Step(StepError),
+    Memory(Shortage)
 );
 
 impl EngineError {

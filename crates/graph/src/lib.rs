@@ -47,6 +47,8 @@ pub use params::{CParams, GpuOffload, GraphParams, GraphType, KvType};
 pub use plan::{BufferKey, MemoryPlan, Placement, Storage, plan, size_class};
 pub use profile::{OpTime, Profile};
 pub use registry::{Registry, RequestError, Unusable};
-pub use schedule::{CompiledHook, Counters, InputData, NamedInput, Observer, RunError, Scheduler, StepError};
+pub use schedule::{
+    CACHED_GRAPHS, CompiledHook, Counters, InputData, NamedInput, Observer, RunError, Scheduler, StepError,
+};
 pub use split::{Split, split};
 pub use verify::{ParamsError, Stage, VerifyError, Violation, verify, verify_plan};

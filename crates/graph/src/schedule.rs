@@ -141,7 +141,7 @@ pub struct Scheduler {
 }
 
 /// Graphs kept ready: a few decode batch sizes and prefill chunks.
-const CACHED_GRAPHS: usize = 32;
+pub const CACHED_GRAPHS: usize = 32;
 
 impl Scheduler {
     /// A scheduler for a model's weights and a context's KV geometry, one spec a layer.

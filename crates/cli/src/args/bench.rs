@@ -60,6 +60,9 @@ pub(crate) struct BenchArgs {
     /// Engines to use, by name, separated by commas; the cpu takes what no other does
     #[arg(long, value_name = "LIST", help_heading = HEADING)]
     pub(crate) backend: Option<String>,
+    /// Most memory that minfer may take, such as 8GiB or 500M
+    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes, help_heading = HEADING)]
+    pub(crate) memory: Option<usize>,
     /// How results are written; md, csv and jsonl show each one when it is there
     #[arg(short, long, value_name = "FORMAT", default_value = "md")]
     pub(crate) output: BenchFormat,

@@ -54,6 +54,10 @@ pub(crate) struct ComputeArgs {
     /// Engines to use, by name, separated by commas; the cpu takes what no other does
     #[arg(long, value_name = "LIST", help_heading = HEADING)]
     pub(crate) backend: Option<String>,
+    /// Most memory that minfer may take, such as 8GiB or 500M; what does not fit is refused before anything is loaded
+    /// [default: what the machine and the control group have]
+    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes, help_heading = HEADING)]
+    pub(crate) memory: Option<usize>,
     /// Write the values of the nodes of every step to an archive of NumPy
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(crate) trace: Option<PathBuf>,

@@ -15,6 +15,7 @@ mod logits;
 mod model;
 mod models;
 mod perplexity;
+mod plan;
 mod prompt;
 mod render;
 mod run;
@@ -38,6 +39,7 @@ pub(crate) use logits::LogitsArgs;
 pub(crate) use model::{ModelArgs, OpenArgs};
 pub(crate) use models::ModelsArgs;
 pub(crate) use perplexity::PerplexityArgs;
+pub(crate) use plan::PlanArgs;
 pub(crate) use prompt::{PromptArgs, TokensArgs};
 pub(crate) use render::RenderArgs;
 pub(crate) use run::{ChatArgs, RunArgs};
@@ -79,6 +81,7 @@ pub(crate) enum Command {
     Logits(LogitsArgs),
     Generate(GenerateArgs),
     Perplexity(PerplexityArgs),
+    Plan(PlanArgs),
     Models(ModelsArgs),
     Graph(GraphArgs),
     Verify(VerifyArgs),

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
 /// What is typed, and the flag that it means.
-pub(super) const SHORTS: [(&str, &str); 9] = [
+pub(super) const SHORTS: [(&str, &str); 10] = [
     ("-ub", "--ubatch-size"),
     ("-tb", "--threads-batch"),
     ("-pg", "--prompt-gen"),
@@ -17,6 +17,7 @@ pub(super) const SHORTS: [(&str, &str); 9] = [
     ("-no-cnv", "--no-template"),
     ("-cnv", "--conversation"),
     ("-sp", "--special"),
+    ("-np", "--parallel"),
 ];
 
 /// `argv` with the flags of the table spelled out.

@@ -9,6 +9,7 @@ mod info;
 mod logits;
 mod models;
 mod perplexity;
+mod plan;
 mod reference;
 mod render;
 mod run;
@@ -30,6 +31,7 @@ pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Logits(args) => logits::run(args, shell),
         Command::Generate(args) => generate::run(args, shell),
         Command::Perplexity(args) => perplexity::run(args, shell),
+        Command::Plan(args) => plan::run(&args, shell),
         Command::Models(args) => models::run(&args, shell),
         Command::Graph(args) => graph::run(&args, shell),
         Command::Verify(args) => verify::run(&args, shell),

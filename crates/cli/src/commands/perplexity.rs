@@ -16,9 +16,10 @@ pub(super) fn run(args: PerplexityArgs, shell: &mut Shell) -> anyhow::Result<()>
     let (name, argument) = args.model.require(args.prompt.argument.as_deref())?;
     let model = engine::load(&name, &args.model.open)?;
     let tokens = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;
-    let mut context = engine::context(&model, &args.context, shell)?;
-    let n_piece = context.n_ctx().max(1);
     let wanted = Wanted::every(args.context.compute.n_ubatch(), model.n_vocab());
+    let mut context = engine::with_outputs(&model, &args.context, wanted.n_outputs(), shell)?;
+    engine::load_weights(&mut context, shell)?;
+    let n_piece = context.n_ctx().max(1);
     let mut nll = Vec::with_capacity(tokens.len());
     rows::for_each(&mut context, &tokens, n_piece, wanted, &mut |at, row| {
         let is_predicted = (at + 1) % n_piece != 0;

@@ -9,6 +9,7 @@ mod info;
 mod listing;
 mod numbers;
 mod pipes;
+mod plan;
 mod reference;
 mod render;
 mod run;

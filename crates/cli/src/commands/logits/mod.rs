@@ -24,15 +24,15 @@ pub(super) fn run(args: LogitsArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let (name, argument) = args.model.require(args.prompt.argument.as_deref())?;
     let model = engine::load(&name, &args.model.open)?;
     let tokens = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;
-    let mut context = engine::without_weights(&model, &args.context, shell)?;
+    let n_ubatch = args.context.compute.n_ubatch();
+    let wanted =
+        if args.all_positions { Wanted::every(n_ubatch, model.n_vocab()) } else { Wanted::last(n_ubatch) };
+    let mut context = engine::with_outputs(&model, &args.context, wanted.n_outputs(), shell)?;
     check_room(&context, tokens.len())?;
     let mut file =
         args.out.as_deref().map(|path| begin(path, &args, tokens.len(), model.n_vocab())).transpose()?;
     engine::load_weights(&mut context, shell)?;
 
-    let n_ubatch = args.context.compute.n_ubatch();
-    let wanted =
-        if args.all_positions { Wanted::every(n_ubatch, model.n_vocab()) } else { Wanted::last(n_ubatch) };
     let is_shown = args.json || file.is_none();
     let mut positions = Vec::new();
     rows::for_each(&mut context, &tokens, tokens.len(), wanted, &mut |at, logits| {

@@ -1,0 +1,147 @@
+//! What a context will need, computed part by part and compared with what there is, before anything is allocated.
+//!
+//! The figures are upper bounds of what the process takes, from the sizes that the graphs of the largest steps were
+//! planned with and from what the backends say of their own forms. The part that is there already (the program, the
+//! vocabulary, the file's header) is measured.
+
+mod available;
+mod cgroup;
+mod ledger;
+mod shortage;
+mod sizes;
+
+use std::sync::Arc;
+
+use minfer_graph::{Backend, GraphParams, GraphType};
+
+pub use available::{Available, LimitSource};
+pub(crate) use ledger::Reservation;
+pub use shortage::Shortage;
+
+use crate::context::ContextParams;
+use crate::error::EngineError;
+use crate::model::Model;
+use crate::setup::Setup;
+
+/// What memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlanPart {
+    /// What is there already: the program, the vocabulary, the file's header; other contexts.
+    Program,
+    /// Pages of the model file that are in use at once while weights are loaded.
+    File,
+    /// Weights in the form that the backends read.
+    Weights,
+    /// Keys and values of all positions, and with them the cache of prefixes.
+    Kv,
+    /// Values of the nodes of the largest step.
+    Activations,
+    /// Working memory of the backends, all threads together.
+    Scratch,
+    /// Rows of logits, and what choosing tokens takes.
+    Logits,
+    /// Graphs that are kept ready.
+    Graphs,
+}
+
+impl PlanPart {
+    /// Its name, as tables show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PlanPart::Program => "program and vocabulary",
+            PlanPart::File => "pages of the file",
+            PlanPart::Weights => "weights",
+            PlanPart::Kv => "KV cache",
+            PlanPart::Activations => "activations",
+            PlanPart::Scratch => "working memory",
+            PlanPart::Logits => "logits and sampling",
+            PlanPart::Graphs => "prepared graphs",
+        }
+    }
+}
+
+/// The memory of a context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Positions of one sequence.
+    pub n_ctx: usize,
+    /// Sequences at once.
+    pub n_seq_max: usize,
+    parts: Vec<(PlanPart, usize)>,
+    arenas: Vec<(Backend, usize)>,
+}
+
+impl Plan {
+    /// The plan of a context with these settings. Nothing is allocated, no weight is read.
+    pub fn new(model: &Arc<Model>, params: &ContextParams) -> Result<Plan, EngineError> {
+        Plan::of(model, params, &Setup::new(model, params)?)
+    }
+
+    pub(crate) fn of(model: &Arc<Model>, params: &ContextParams, setup: &Setup) -> Result<Plan, EngineError> {
+        let steps = largest_steps(params, setup);
+        let sizes = sizes::Sizes::of(model, setup, &steps)?;
+        let parts = vec![
+            (PlanPart::Program, ledger::in_use()),
+            (PlanPart::File, sizes::file_pages(model)),
+            (PlanPart::Weights, sizes.weights),
+            (PlanPart::Kv, sizes.kv),
+            (PlanPart::Activations, sizes.arenas.iter().map(|(_, bytes)| bytes).sum()),
+            (PlanPart::Scratch, sizes.scratch),
+            (PlanPart::Logits, sizes::logits(model.n_vocab(), n_outputs(params), params.n_seq_max)),
+            (PlanPart::Graphs, sizes.graphs),
+        ];
+        Ok(Plan { n_ctx: setup.n_ctx, n_seq_max: params.n_seq_max, parts, arenas: sizes.arenas })
+    }
+
+    /// Every part with its bytes.
+    pub fn parts(&self) -> &[(PlanPart, usize)] {
+        &self.parts
+    }
+
+    /// Bytes of one part.
+    pub fn bytes(&self, part: PlanPart) -> usize {
+        self.parts.iter().filter(|p| p.0 == part).map(|p| p.1).sum()
+    }
+
+    /// Bytes of all parts: the most that the process takes.
+    pub fn total(&self) -> usize {
+        self.parts.iter().fold(0, |sum, p| sum.saturating_add(p.1))
+    }
+
+    /// Bytes that are not there yet.
+    pub fn missing(&self) -> usize {
+        self.total() - self.bytes(PlanPart::Program)
+    }
+
+    /// Bytes of node values on each backend.
+    pub(crate) fn arenas(&self) -> &[(Backend, usize)] {
+        &self.arenas
+    }
+
+    /// Refuses a plan that does not fit into what there is, or into `params.memory`; says what would.
+    pub fn check(&self, model: &Arc<Model>, params: &ContextParams) -> Result<(), EngineError> {
+        let Some(available) = Available::now(params.memory) else { return Ok(()) };
+        if self.fits(&available) {
+            return Ok(());
+        }
+        Err(Shortage::explain(self, available, model, params).into())
+    }
+
+    fn fits(&self, available: &Available) -> bool {
+        self.missing() <= available.bytes
+    }
+}
+
+/// Rows of logits in one step.
+pub(crate) fn n_outputs(params: &ContextParams) -> usize {
+    params.n_outputs_max.unwrap_or(params.n_seq_max)
+}
+
+/// The steps that take most: a full chunk with all its rows of logits, and a decode step of all sequences. Smaller steps
+/// find room where these do.
+fn largest_steps(params: &ContextParams, setup: &Setup) -> Vec<GraphParams> {
+    let n_tokens = params.n_ubatch.min(setup.n_ctx.saturating_mul(params.n_seq_max)).max(1);
+    let n_out = n_outputs(params).clamp(1, n_tokens);
+    let decode = |n| setup.params(n, n, GraphType::Decode);
+    vec![decode(1), decode(params.n_seq_max), setup.params(n_tokens, n_out, GraphType::Prefill)]
+}
