@@ -54,6 +54,12 @@ pub(crate) enum CliError {
         /// Rows asked for.
         n_out: usize,
     },
+    /// A setting of a graph, where a model is run.
+    #[error("setting '{key}' is about graphs; here a model is run")]
+    GraphSetting {
+        /// The setting.
+        key: &'static str,
+    },
     /// A text and token ids.
     #[error("a text and --tokens cannot be used together")]
     TextAndTokens,
@@ -142,7 +148,9 @@ impl CliError {
             Self::NoModel | Self::ExtraArgument { .. } | Self::Missing { .. } => Fault::Usage,
             Self::ReadFile { .. } => Fault::Model,
             Self::MixedCache | Self::NoTerminal | Self::TextAndTokens | Self::NoTest => Fault::Usage,
-            Self::NoDotDiff | Self::StepSize { .. } | Self::StepRows { .. } => Fault::Usage,
+            Self::GraphSetting { .. } | Self::NoDotDiff | Self::StepSize { .. } | Self::StepRows { .. } => {
+                Fault::Usage
+            }
             Self::Interrupted => Fault::Interrupted,
             Self::ReadStdin(_) | Self::Setup { .. } | Self::WriteFile { .. } | Self::WriteLogits(_) => {
                 Fault::Machine

@@ -203,6 +203,13 @@ impl Settings {
         }
     }
 
+    /// A setting that means nothing where a model runs, if there is one.
+    pub(crate) fn of_graphs_only(&self) -> Option<&'static str> {
+        let set =
+            [self.n_tokens.is_some(), self.n_sequences.is_some(), self.n_out.is_some(), self.stage.is_some()];
+        OF_GRAPHS.into_iter().zip(set).find(|(_, set)| *set).map(|(name, _)| name)
+    }
+
     /// Settings, or the name of a model: what has no `=`, or a key that nobody knows and is a file.
     pub(crate) fn or_model(text: &str) -> Result<Settings, SettingsError> {
         let is_model = !text.contains('=') || std::path::Path::new(text).is_file();
@@ -268,6 +275,7 @@ mod tests {
         assert_eq!(Settings::or_model("dir/m.gguf").unwrap().model.as_deref(), Some("dir/m.gguf"));
         assert_eq!(Settings::or_model("threads=2").unwrap().n_threads, Some(2));
         assert!(Settings::or_model("x=2").is_err());
+        assert_eq!("stage=built".parse::<Settings>().unwrap().of_graphs_only(), Some("stage"));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use minfer_graph::{
-    Backend, BackendSet, CParams, Counters, GraphParams, GraphType, InputData, KvType, NamedInput, Scheduler,
-    StepError,
+    Backend, BackendSet, CParams, Counters, GraphParams, GraphType, InputData, KvType, NamedInput, Observer,
+    Scheduler, StepError,
 };
 use minfer_models::StepInput;
 
@@ -173,6 +173,11 @@ impl Context {
         self.n_ctx
     }
 
+    /// Most tokens in one step.
+    pub fn n_ubatch(&self) -> usize {
+        self.n_ubatch
+    }
+
     /// Threads of the CPU backend.
     pub fn n_threads(&self) -> usize {
         self.backends.n_threads()
@@ -263,6 +268,23 @@ impl Context {
     /// Appends the rows to their sequences and gives the wanted logits, a row of `n_vocab` for each wanting token, in
     /// order. A failed step changes nothing.
     pub fn step(&mut self, rows: &[Row]) -> Result<&[f32], EngineError> {
+        self.step_with(rows, None)
+    }
+
+    /// As [`Self::step`], node by node: `observer` sees the values instead of a trace.
+    pub fn step_observed(
+        &mut self,
+        rows: &[Row],
+        observer: &mut dyn Observer,
+    ) -> Result<&[f32], EngineError> {
+        self.step_with(rows, Some(observer))
+    }
+
+    fn step_with(
+        &mut self,
+        rows: &[Row],
+        observer: Option<&mut dyn Observer>,
+    ) -> Result<&[f32], EngineError> {
         self.check_rows(rows)?;
         self.reserve()?;
         self.fill(rows);
@@ -280,7 +302,11 @@ impl Context {
         self.logits.resize(n_out * self.model.n_vocab(), 0.0);
         let inputs: [NamedInput<'_>; 7] = StepInput::ALL.map(|i| (i.name(), InputData::I32(b.input(i))));
         let declared = StepInput::ALL.iter().filter(|i| i.is_declared(&params)).count();
-        let observer = self.tracer.as_mut().map(|t| t.next_step());
+        let observer: Option<&mut dyn Observer> = match (observer, self.tracer.as_mut()) {
+            (Some(observer), _) => Some(observer),
+            (None, Some(tracer)) => Some(tracer.next_step()),
+            (None, None) => None,
+        };
         let source = self.model.description();
         self.scheduler.step(source, &params, &inputs[..declared], &mut self.logits, observer)?;
         rows.iter().for_each(|row| self.kv.push(row.seq.0, row.token));

@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ab;
 mod backends;
 mod context;
 mod conversation;

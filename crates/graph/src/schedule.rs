@@ -215,6 +215,13 @@ impl Scheduler {
         self.arena.bytes(backend)
     }
 
+    /// Puts `driver` in the place of the backend's own, for graphs from now on.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn replace_driver(&mut self, driver: Arc<dyn crate::BackendDriver>) {
+        self.registry.register(driver);
+        self.cache.clear();
+    }
+
     /// Forgets every prepared graph, so that the next step builds anew.
     pub fn forget_graphs(&mut self) {
         self.cache.clear();

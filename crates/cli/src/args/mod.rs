@@ -3,6 +3,7 @@
 //! Parsing only records. What a value means (which model a name is, whether a prompt fits) is found out by the command.
 //! Flags are spelled as users of llama.cpp type them wherever both programs have the same thing.
 
+mod ab;
 mod bench;
 mod context;
 mod detokenize;
@@ -28,6 +29,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub(crate) use ab::AbArgs;
 pub(crate) use bench::{BenchArgs, BenchFormat};
 pub(crate) use context::{CacheType, ComputeArgs, ContextArgs};
 pub(crate) use detokenize::DetokenizeArgs;
@@ -85,6 +87,7 @@ pub(crate) enum Command {
     Models(ModelsArgs),
     Graph(GraphArgs),
     Verify(VerifyArgs),
+    Ab(AbArgs),
     /// Write a completion script for a shell to standard output
     #[command(hide = true)]
     Completions {

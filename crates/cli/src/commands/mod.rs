@@ -1,5 +1,6 @@
 //! What the commands do, one file each.
 
+mod ab;
 mod bench;
 mod completions;
 mod detokenize;
@@ -35,6 +36,7 @@ pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Models(args) => models::run(&args, shell),
         Command::Graph(args) => graph::run(&args, shell),
         Command::Verify(args) => verify::run(&args, shell),
+        Command::Ab(args) => ab::run(&args, shell),
         Command::Completions { shell: kind } => completions::run(kind, shell),
         Command::Reference => reference::run(shell),
     }

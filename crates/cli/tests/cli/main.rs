@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests may, like the tests")]
 
+mod ab;
 mod bench;
 mod graph;
 mod hostile;

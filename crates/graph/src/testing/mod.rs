@@ -1,9 +1,12 @@
-//! Backends for tests: one that does nothing, and one that computes everything plainly in its own host memory.
+//! Backends for tests: one that does nothing, one that computes everything plainly in its own host memory,
+//! and one with a changed kernel.
 
 mod null;
 mod reference;
+mod tampered;
 mod weights;
 
 pub use null::NullDriver;
 pub use reference::ReferenceDriver;
+pub use tampered::TamperedDriver;
 pub use weights::MapWeights;
