@@ -16,6 +16,7 @@ mod hint;
 mod input;
 mod interrupt;
 mod json;
+mod machine;
 mod open;
 mod output;
 mod override_kv;

@@ -3,6 +3,7 @@
 mod backend;
 pub mod buf;
 mod error;
+mod features;
 pub mod isa;
 pub mod limits;
 mod math;
@@ -16,3 +17,4 @@ pub mod threads;
 
 pub use backend::{CpuDriver, CpuError, CpuOptions};
 pub use error::KernelError;
+pub use features::cpu_features;

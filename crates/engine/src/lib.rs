@@ -31,6 +31,7 @@ pub mod memory;
 mod model;
 pub mod npz;
 pub mod sampler;
+pub mod selftest;
 mod setup;
 pub mod stop;
 mod trace;

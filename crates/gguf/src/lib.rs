@@ -43,7 +43,9 @@ pub use error::{Fault, FaultClass, GgufError, SplitFault};
 pub use file::{FileInfo, Gguf, OpenOptions, TensorInfo};
 pub use foreign::Foreign;
 pub use metadata::{Array, Metadata, MetadataError, Value, ValueType};
-pub use quant::{NotFinite, QuantError, can_dequantize, can_quantize, dequantize, not_finite, quantize};
+pub use quant::{
+    NotFinite, QuantError, can_dequantize, can_quantize, dequantize, not_finite, quantize, scale_offsets,
+};
 pub use rules::{MAX_ALIGNMENT, MAX_ARRAY_DEPTH, MAX_DIMS, MAX_KEY_BYTES, MAX_TENSOR_NAME_BYTES};
 pub use tensor_type::TensorType;
 pub use writer::{DataWriter, GgufWriter, WriteError};

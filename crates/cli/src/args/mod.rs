@@ -21,6 +21,7 @@ mod prompt;
 mod render;
 mod run;
 mod sampling;
+mod selftest;
 mod shorts;
 mod tokenize;
 mod verify;
@@ -46,6 +47,7 @@ pub(crate) use prompt::{PromptArgs, TokensArgs};
 pub(crate) use render::RenderArgs;
 pub(crate) use run::{ChatArgs, RunArgs};
 pub(crate) use sampling::SamplingArgs;
+pub(crate) use selftest::SelftestArgs;
 pub(crate) use tokenize::TokenizeArgs;
 pub(crate) use verify::VerifyArgs;
 
@@ -88,6 +90,7 @@ pub(crate) enum Command {
     Graph(GraphArgs),
     Verify(VerifyArgs),
     Ab(AbArgs),
+    Selftest(SelftestArgs),
     /// Write a completion script for a shell to standard output
     #[command(hide = true)]
     Completions {

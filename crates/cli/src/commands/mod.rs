@@ -14,6 +14,7 @@ mod plan;
 mod reference;
 mod render;
 mod run;
+mod selftest;
 mod tokenize;
 mod verify;
 
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Graph(args) => graph::run(&args, shell),
         Command::Verify(args) => verify::run(&args, shell),
         Command::Ab(args) => ab::run(&args, shell),
+        Command::Selftest(args) => selftest::run(&args, shell),
         Command::Completions { shell: kind } => completions::run(kind, shell),
         Command::Reference => reference::run(shell),
     }

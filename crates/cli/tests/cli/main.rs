@@ -15,6 +15,7 @@ mod reference;
 mod render;
 mod run;
 mod schema;
+mod selftest;
 mod support;
 mod terminal;
 mod tokenize;

@@ -1,14 +1,14 @@
 //! Finds blocks that stand for NaN or infinity without dequantizing them.
 //!
-//! In every block format the scales decide: integers times a finite half are finite. [`scales`] says where each format
+//! In every block format the scales decide: integers times a finite half are finite. [`scale_offsets`] says where each format
 //! keeps them; a format that is not in the table is dequantized. A test compares the two ways.
 
 use crate::TensorType;
 
 use super::{QuantError, check_sizes, dequantize};
 
-/// Bytes of a block at which a half-precision scale starts.
-const fn scales(dtype: TensorType) -> Option<&'static [usize]> {
+/// Bytes of a block at which a half-precision scale starts; `None` for formats that keep scales in another form.
+pub const fn scale_offsets(dtype: TensorType) -> Option<&'static [usize]> {
     Some(match dtype {
         TensorType::Q4_0 | TensorType::Q5_0 | TensorType::Q8_0 | TensorType::IQ4_NL => &[0],
         TensorType::Q4_1 | TensorType::Q5_1 | TensorType::Q4_K | TensorType::Q5_K => &[0, 2],
@@ -65,7 +65,7 @@ pub fn not_finite(dtype: TensorType, bytes: &[u8]) -> Result<NotFinite, QuantErr
             let words = bytes.as_chunks::<2>().0.iter().map(|b| u16::from_le_bytes(*b));
             Ok(NotFinite::count(words.map(|bits| bits & 0x7f80 == 0x7f80)))
         }
-        _ => match scales(dtype) {
+        _ => match scale_offsets(dtype) {
             Some(scales) => {
                 let blocks = bytes.chunks_exact(dtype.block_bytes());
                 Ok(NotFinite::count(blocks.map(|block| scales.iter().any(|at| is_bad_half(&block[*at..])))))

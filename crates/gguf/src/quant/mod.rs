@@ -14,7 +14,7 @@ mod finite;
 mod grids;
 
 pub use encode::{can_quantize, quantize};
-pub use finite::{NotFinite, not_finite};
+pub use finite::{NotFinite, not_finite, scale_offsets};
 
 /// Bytes and numbers do not fit each other, or the type's meaning is not known here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -87,7 +87,7 @@ impl Record {
         Self {
             build_commit: env!("CARGO_PKG_VERSION"),
             build_number: None,
-            cpu_info: cpu_name(),
+            cpu_info: crate::machine::cpu_name(),
             gpu_info: "",
             backends: backends.to_owned(),
             model_filename: model.filename.clone(),
@@ -134,11 +134,4 @@ fn kv_name(kv_type: KvType) -> &'static str {
 fn now() -> String {
     let now = jiff::Timestamp::now();
     now.round(jiff::Unit::Second).unwrap_or(now).to_string()
-}
-
-/// What the processor calls itself, where the system tells; else nothing.
-fn cpu_name() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    name.map(|(_, name)| name.trim().to_owned()).unwrap_or_default()
 }
