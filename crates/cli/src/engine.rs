@@ -133,6 +133,7 @@ fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextPara
         n_outputs_max: None,
         memory: args.memory,
         trace: trace.map(|path| TraceSettings { path: path.clone(), nodes: args.trace_nodes.clone() }),
+        ..ContextParams::default()
     })
 }
 

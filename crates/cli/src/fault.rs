@@ -92,7 +92,9 @@ fn of_engine(error: &EngineError) -> Fault {
         other => match other.fault() {
             minfer_engine::Fault::BadModel | minfer_engine::Fault::Unsupported => Fault::Model,
             minfer_engine::Fault::BadRequest => Fault::Request,
-            minfer_engine::Fault::OutOfMemory | minfer_engine::Fault::Device => Fault::Machine,
+            minfer_engine::Fault::OutOfMemory | minfer_engine::Fault::Device | minfer_engine::Fault::Busy => {
+                Fault::Machine
+            }
             minfer_engine::Fault::Bug => Fault::Bug,
         },
     }

@@ -29,15 +29,16 @@ impl<'a> Printer<'a> {
     }
 
     /// Shows what has happened; breaks off when there is no use in going on.
-    pub(crate) fn event(&mut self, event: Event<'_>) -> ControlFlow<()> {
+    pub(crate) fn event(&mut self, event: Event) -> ControlFlow<()> {
         match event {
             Event::Prompt { done, total } => {
                 if let Some(meter) = &mut self.reading {
                     meter.update(done as u64, Some(total as u64));
                 }
             }
-            Event::Token(_) => self.reading = None,
-            Event::Text(text) => self.text(text),
+            Event::Token { .. } => self.reading = None,
+            Event::Text(text) => self.text(&text),
+            _ => {}
         }
         let is_over = self.failed.is_some() || self.interrupt.is_set();
         if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -84,9 +85,10 @@ fn in_words(reason: FinishReason, t: &Timings) -> String {
     let rate = |n, rate: f64| if n == 0 { String::new() } else { format!(", {rate:.1} tokens/s") };
     let known = if t.n_cached == 0 { String::new() } else { format!(" ({} more known already)", t.n_cached) };
     let end = match reason {
-        FinishReason::EndOfGeneration | FinishReason::ContextFull => "",
+        FinishReason::EndOfGeneration | FinishReason::ContextFull | FinishReason::Complete => "",
         FinishReason::StopString => ", ended by a stop text",
         FinishReason::Length => ", ended by -n",
+        FinishReason::Deadline => ", ended by its deadline",
         FinishReason::Interrupted => ", ended by Ctrl-C",
     };
     format!(
@@ -108,7 +110,14 @@ mod tests {
     #[test]
     fn timings_in_words() {
         let second = Duration::from_secs(1);
-        let t = Timings { n_cached: 7, n_prompt: 30, prompt: second, n_generated: 5, decode: second };
+        let t = Timings {
+            n_cached: 7,
+            n_prompt: 30,
+            prompt: second,
+            n_generated: 5,
+            decode: second,
+            ..Timings::default()
+        };
         let want = "prompt: 30 tokens, 30.0 tokens/s (7 more known already); answer: 5 tokens, 4.0 tokens/s";
         assert_eq!(in_words(FinishReason::EndOfGeneration, &t), want);
         let t = Timings { n_cached: 0, n_generated: 1, ..t };

@@ -32,6 +32,8 @@ pub struct ContextParams {
     pub n_ctx: usize,
     /// Sequences at once.
     pub n_seq_max: usize,
+    /// Positions of the KV cache, which all sequences share; `None` for all of them at full length.
+    pub n_kv: Option<usize>,
     /// Most tokens in one step; a longer prompt is cut into chunks.
     pub n_ubatch: usize,
     /// Threads; `None` for one a physical core that this process may use.
@@ -61,6 +63,7 @@ impl Default for ContextParams {
         ContextParams {
             n_ctx: DEFAULT_N_CTX,
             n_seq_max: 1,
+            n_kv: None,
             n_ubatch: 512,
             n_threads: None,
             isa: None,
@@ -173,7 +176,7 @@ impl Context {
         self.n_ctx
     }
 
-    /// Most tokens in one step.
+    /// Most tokens of prompts in one step.
     pub fn n_ubatch(&self) -> usize {
         self.n_ubatch
     }
@@ -224,6 +227,31 @@ impl Context {
         self.kv.counts()
     }
 
+    /// Blocks that so many tokens of one sequence need.
+    pub(crate) fn n_blocks_for(&self, n_tokens: usize) -> usize {
+        n_tokens.div_ceil(KV_BLOCK)
+    }
+
+    /// Blocks that a sequence holds.
+    pub(crate) fn n_blocks_of(&self, seq: SeqId) -> usize {
+        self.kv.blocks(seq.0).len()
+    }
+
+    /// Blocks of the KV cache.
+    pub(crate) fn n_blocks(&self) -> usize {
+        self.cparams.n_kv_blocks
+    }
+
+    /// Positions in one block.
+    pub(crate) fn block_len(&self) -> usize {
+        KV_BLOCK
+    }
+
+    /// Sequences that there can be at once.
+    pub fn n_seq_max(&self) -> usize {
+        self.kv.n_seq_max()
+    }
+
     /// Forgets cached texts; sequences keep what they hold.
     pub fn clear_prefix_cache(&mut self) {
         self.kv.clear_cache();
@@ -268,7 +296,10 @@ impl Context {
     /// Appends the rows to their sequences and gives the wanted logits, a row of `n_vocab` for each wanting token, in
     /// order. A failed step changes nothing.
     pub fn step(&mut self, rows: &[Row]) -> Result<&[f32], EngineError> {
-        self.step_with(rows, None)
+        let mut logits = std::mem::take(&mut self.logits);
+        let done = self.step_with(rows, &mut logits, None);
+        self.logits = logits;
+        done.map(|()| &self.logits[..])
     }
 
     /// As [`Self::step`], node by node: `observer` sees the values instead of a trace.
@@ -277,14 +308,23 @@ impl Context {
         rows: &[Row],
         observer: &mut dyn Observer,
     ) -> Result<&[f32], EngineError> {
-        self.step_with(rows, Some(observer))
+        let mut logits = std::mem::take(&mut self.logits);
+        let done = self.step_with(rows, &mut logits, Some(observer));
+        self.logits = logits;
+        done.map(|()| &self.logits[..])
+    }
+
+    /// As [`Self::step`], into a buffer of the caller's.
+    pub(crate) fn step_into(&mut self, rows: &[Row], logits: &mut Vec<f32>) -> Result<(), EngineError> {
+        self.step_with(rows, logits, None)
     }
 
     fn step_with(
         &mut self,
         rows: &[Row],
+        logits: &mut Vec<f32>,
         observer: Option<&mut dyn Observer>,
-    ) -> Result<&[f32], EngineError> {
+    ) -> Result<(), EngineError> {
         self.check_rows(rows)?;
         self.reserve()?;
         self.fill(rows);
@@ -299,7 +339,7 @@ impl Context {
             cparams: self.cparams,
             weights_version: self.weights_version,
         };
-        self.logits.resize(n_out * self.model.n_vocab(), 0.0);
+        logits.resize(n_out * self.model.n_vocab(), 0.0);
         let inputs: [NamedInput<'_>; 7] = StepInput::ALL.map(|i| (i.name(), InputData::I32(b.input(i))));
         let declared = StepInput::ALL.iter().filter(|i| i.is_declared(&params)).count();
         let observer: Option<&mut dyn Observer> = match (observer, self.tracer.as_mut()) {
@@ -308,9 +348,9 @@ impl Context {
             (None, None) => None,
         };
         let source = self.model.description();
-        self.scheduler.step(source, &params, &inputs[..declared], &mut self.logits, observer)?;
+        self.scheduler.step(source, &params, &inputs[..declared], logits, observer)?;
         rows.iter().for_each(|row| self.kv.push(row.seq.0, row.token));
-        Ok(&self.logits)
+        Ok(())
     }
 
     /// Appends `tokens` to a sequence in chunks; gives the logits after the last one. `chunk_done` sees tokens done.
@@ -460,6 +500,13 @@ pub(crate) fn check_settings(p: &ContextParams, n_ctx: usize) -> Result<(), Engi
     if n_ctx.saturating_mul(p.n_seq_max) > limit / 2 {
         return refuse("the context size", n_ctx, "all sequences together can hold 2^30 positions");
     }
+    if p.n_kv.is_some_and(|n| n == 0 || n > limit / 2) {
+        return refuse(
+            "the size of the KV cache",
+            p.n_kv.unwrap_or(0),
+            "it must be between 1 and 2^30 positions",
+        );
+    }
     if p.n_ubatch == 0 || p.n_ubatch > MAX_STEP {
         return refuse("the chunk size", p.n_ubatch, "it must be between 1 and 65536");
     }
@@ -475,7 +522,7 @@ pub(crate) fn cparams(p: &ContextParams, n_ctx: usize, backends: BackendSet) -> 
         n_ctx,
         n_seq_max: p.n_seq_max,
         kv_block: KV_BLOCK,
-        n_kv_blocks: n_ctx / KV_BLOCK * p.n_seq_max,
+        n_kv_blocks: p.n_kv.map_or(n_ctx / KV_BLOCK * p.n_seq_max, |n| n.div_ceil(KV_BLOCK)),
         kv_type: p.kv_type,
         backends,
         gpu: None,

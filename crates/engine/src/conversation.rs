@@ -6,10 +6,12 @@ use minfer_text::chat::{ChatTemplate, RenderInput};
 use minfer_text::tokenizer::TokenKind;
 use serde_json::{Map, Value, json};
 
+use crate::answer::{Event, FinishReason, Generated};
 use crate::context::{Context, SeqId};
 use crate::error::EngineError;
-use crate::generate::{Event, FinishReason, GenerateParams, Generated, generate};
+use crate::generate::generate;
 use crate::model::Model;
+use crate::request::GenerateParams;
 
 /// Messages and how they become a prompt.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl Conversation {
         context: &mut Context,
         seq: SeqId,
         params: &GenerateParams,
-        sink: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
+        sink: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Generated, EngineError> {
         let text = self.render()?;
         let prompt = self.encode(context.model(), &text)?;
@@ -113,7 +115,10 @@ impl Conversation {
         let tokens = match answer.reason {
             // The template writes the token that ended the answer itself.
             FinishReason::EndOfGeneration => answer.tokens.split_last().map_or(&[][..], |(_, rest)| rest),
-            FinishReason::Length | FinishReason::ContextFull => &answer.tokens,
+            FinishReason::Length
+            | FinishReason::ContextFull
+            | FinishReason::Complete
+            | FinishReason::Deadline => &answer.tokens,
             // A stop string, or what came with the last token, is in the tokens and not in the text.
             FinishReason::StopString | FinishReason::Interrupted => return,
         };

@@ -1,5 +1,7 @@
 //! One error for the whole library, and whose fault each is.
 
+use std::time::Duration;
+
 use minfer_cpu::CpuError;
 use minfer_cpu::pool::PoolError;
 use minfer_gguf::{FaultClass, GgufError};
@@ -8,6 +10,7 @@ use minfer_models::ModelError;
 use minfer_text::chat::TemplateError;
 use minfer_text::tokenizer::TokenizerError;
 
+use crate::constraint::ConstraintError;
 use crate::memory::Shortage;
 use crate::npz::NpzError;
 use crate::sampler::{ParamError, SampleError};
@@ -24,6 +27,8 @@ pub enum Fault {
     BadRequest,
     /// It does not fit into memory.
     OutOfMemory,
+    /// Too much else is going on; later it may work.
+    Busy,
     /// A device, a disk or the system failed.
     Device,
     /// A defect of this program.
@@ -99,6 +104,40 @@ pub enum EngineError {
         /// Positions in one.
         block_len: usize,
     },
+    /// More requests wait than the queue may hold.
+    #[error("{n_waiting} requests are waiting already; try again later")]
+    QueueFull {
+        /// How many.
+        n_waiting: usize,
+    },
+    /// A request waited longer than it may.
+    #[error("the request waited {waited:.1?} for its turn, which is longer than it may; try again later")]
+    WaitedTooLong {
+        /// How long.
+        waited: Duration,
+    },
+    /// The engine is not there any more: it was closed, or its thread ended by a defect.
+    #[error("the engine has stopped")]
+    EngineStopped,
+    /// The engine's thread could not be started.
+    #[error("a thread could not be started: {reason}")]
+    Thread {
+        /// What the system said.
+        reason: String,
+    },
+    /// A draft model that speaks another language.
+    #[error("the draft model has {n_draft} tokens, the model {n_own}{}; they must be the same", first_other(*first))]
+    DraftVocabulary {
+        /// Tokens of the draft model.
+        n_draft: usize,
+        /// Tokens of the model.
+        n_own: usize,
+        /// The first that differs.
+        first: Option<u32>,
+    },
+    /// A constraint cannot go on.
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
     /// There is nothing to run.
     #[error("the prompt is empty")]
     EmptyPrompt,
@@ -122,9 +161,21 @@ pub enum EngineError {
     /// A step failed.
     #[error(transparent)]
     Step(Box<StepError>),
+    /// A step that others shared failed.
+    #[error("a step failed: {reason}")]
+    SharedStep {
+        /// What the step's own error says.
+        reason: String,
+        /// Whose fault that is.
+        fault: Fault,
+    },
     /// A trace could not be written.
     #[error("the trace: {0}")]
     Trace(#[from] NpzError),
+}
+
+fn first_other(first: Option<u32>) -> String {
+    first.map_or_else(String::new, |id| format!(", and token {id} is another"))
 }
 
 fn held(n_past: usize) -> String {
@@ -152,6 +203,14 @@ boxed!(
 );
 
 impl EngineError {
+    /// The same for each request that shared the step.
+    pub(crate) fn of_step(&self) -> EngineError {
+        match self {
+            EngineError::Step(error) => EngineError::Step(error.clone()),
+            other => EngineError::SharedStep { reason: other.to_string(), fault: other.fault() },
+        }
+    }
+
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
         match self {
@@ -165,6 +224,9 @@ impl EngineError {
             EngineError::Template(e) => template_fault(e),
             EngineError::Vocabulary { .. } => Fault::BadModel,
             EngineError::Backends(RequestError::NotUsable { .. }) => Fault::Device,
+            EngineError::QueueFull { .. } | EngineError::WaitedTooLong { .. } => Fault::Busy,
+            EngineError::EngineStopped | EngineError::Thread { .. } => Fault::Device,
+            EngineError::SharedStep { fault, .. } => *fault,
             EngineError::Backends(_)
             | EngineError::Setting { .. }
             | EngineError::ContextFull { .. }
@@ -172,6 +234,8 @@ impl EngineError {
             | EngineError::EmptyPrompt
             | EngineError::Token { .. }
             | EngineError::SamplerSetting(_)
+            | EngineError::Constraint(_)
+            | EngineError::DraftVocabulary { .. }
             | EngineError::Stop(_) => Fault::BadRequest,
             // Logits that are not numbers come from weights that are not.
             EngineError::Sample(_) => Fault::BadModel,

@@ -21,27 +21,39 @@
 #![forbid(unsafe_code)]
 
 pub mod ab;
+mod answer;
 mod backends;
+mod constraint;
 mod context;
 mod conversation;
+mod engine;
 mod error;
 mod generate;
 mod kv;
 pub mod memory;
 mod model;
 pub mod npz;
+mod request;
 pub mod sampler;
 pub mod selftest;
 mod setup;
+mod speculate;
+mod step;
 pub mod stop;
+mod task;
 mod trace;
 pub mod verify;
 mod weights;
 
+pub use answer::{Departure, Dropped, Event, FinishReason, Generated, StepLogprobs, Timings};
+pub use constraint::{ConstraintError, TokenConstraint};
 pub use context::{Context, ContextParams, Row, SeqId};
 pub use conversation::Conversation;
+pub use engine::{Engine, EngineParams, EngineStats, EventStream, StallHistogram};
 pub use error::{EngineError, Fault};
-pub use generate::{Event, FinishReason, GenerateParams, Generated, StepLogprobs, Timings, generate};
+pub use generate::{generate, generate_request};
 pub use kv::{BlockCounts, Divergence, PrefixMatch};
 pub use model::{LoadOptions, Model};
+pub use request::{GenerateParams, OnFull, Request, Speculation};
+pub use speculate::SpeculationReport;
 pub use trace::TraceSettings;

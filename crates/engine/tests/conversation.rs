@@ -57,7 +57,7 @@ fn an_appended_cache_gives_what_reading_everything_gives() {
         let second = reply(&mut talk, &mut warm, seq, &six_tokens());
         let mut cold = context(&model, &small());
         let seq = cold.new_sequence().unwrap();
-        let keep_on = &mut |_: minfer_engine::Event<'_>| ControlFlow::Continue(());
+        let keep_on = &mut |_: minfer_engine::Event| ControlFlow::Continue(());
         let whole = minfer_engine::generate(&mut cold, seq, &prompt, &six_tokens(), keep_on).unwrap();
         assert_eq!(whole.timings.n_cached, 0);
         assert_eq!(whole.tokens, second.tokens, "{name}");
@@ -89,7 +89,7 @@ fn an_answer_that_was_cut_is_tokenized_as_it_is_shown() {
     talk.push("user", "the cat");
     let mut n_tokens = 0;
     let answer = talk.reply(&mut context, seq, &six_tokens(), &mut |event| {
-        n_tokens += usize::from(matches!(event, minfer_engine::Event::Token(_)));
+        n_tokens += usize::from(matches!(event, minfer_engine::Event::Token { .. }));
         if n_tokens == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!(answer.unwrap().tokens.len(), 3);

@@ -72,7 +72,7 @@ impl SamplingArgs {
             stop: self.stop.clone(),
             ignore_eos: self.ignore_eos,
             special: self.special,
-            n_logprobs: None,
+            ..GenerateParams::default()
         }
     }
 

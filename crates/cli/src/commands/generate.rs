@@ -121,6 +121,8 @@ fn finish_reason(reason: FinishReason) -> &'static str {
         FinishReason::StopString => "stop_string",
         FinishReason::Length => "length",
         FinishReason::ContextFull => "context_full",
+        FinishReason::Complete => "complete",
+        FinishReason::Deadline => "deadline",
         FinishReason::Interrupted => "interrupted",
     }
 }

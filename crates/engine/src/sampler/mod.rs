@@ -155,6 +155,15 @@ impl Sampler {
         Ok(())
     }
 
+    /// Replaces the tokens that the penalties look at; the generator stays where it is.
+    pub fn set_history(&mut self, tokens: &[u32]) -> Result<(), SampleError> {
+        tokens.iter().try_for_each(|&id| check_token(id, self.n_vocab))?;
+        self.history.clear();
+        let n_kept = self.params.window().map_or(tokens.len(), |window| window.min(tokens.len()));
+        self.history.extend(&tokens[tokens.len() - n_kept..]);
+        Ok(())
+    }
+
     /// Back to the state of a new sampler with the same seed.
     pub fn reset(&mut self) {
         self.rng = Generator::seeded(self.seed);

@@ -29,7 +29,7 @@ pub(super) struct Speaker<'a> {
     shell: &'a mut Shell,
 }
 
-type Sink<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + 'a;
+type Sink<'a> = dyn FnMut(Event) -> ControlFlow<()> + 'a;
 
 impl<'a> Speaker<'a> {
     /// Takes over Ctrl-C, which from now on ends an answer instead of the process.

@@ -1,0 +1,26 @@
+//! The hook for grammars: which tokens may come next.
+
+use crate::sampler::TokenMask;
+
+/// A constraint failed; the request ends with this error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the constraint cannot go on: {reason}")]
+pub struct ConstraintError {
+    /// What is wrong, in words.
+    pub reason: String,
+}
+
+/// Decides which tokens may come next in one answer. Its state follows the answer: [`accept`](Self::accept) is called with
+/// every token of it, in order, and with nothing that was only guessed.
+pub trait TokenConstraint: Send {
+    /// The tokens that may come next; `None` for all. Tokens that end the answer are in it when the answer may end here.
+    fn mask(&mut self) -> Result<Option<TokenMask<'_>>, ConstraintError>;
+
+    /// Takes the token that was chosen.
+    fn accept(&mut self, token: u32) -> Result<(), ConstraintError>;
+
+    /// Whether the answer is complete, so that it ends here.
+    fn is_complete(&self) -> bool {
+        false
+    }
+}
