@@ -34,7 +34,7 @@ const KEYS: [Key; 14] = [
     key("backend", "NAMES", "engines, joined by +", |s, v| put(&mut s.backends, Some(v.replace('+', ",")))),
     key("isa", "NAME", "instruction set of the cpu", |s, v| put(&mut s.isa, Some(v.into()))),
     key("threads", "N", "threads of the cpu", |s, v| put(&mut s.n_threads, number(v, 1, MAX_THREADS))),
-    key("kv", "f16|f32", "type of the cache", |s, v| put(&mut s.kv_type, kv_type(v))),
+    key("kv", "f16|f32|q8_0", "type of the cache", |s, v| put(&mut s.kv_type, kv_type(v))),
     key("chunk", "N", "most tokens of a prompt in one step", |s, v| {
         put(&mut s.n_ubatch, number(v, 1, usize::MAX))
     }),
@@ -79,6 +79,7 @@ fn kv_type(value: &str) -> Option<KvType> {
     match value {
         "f16" => Some(KvType::F16),
         "f32" => Some(KvType::F32),
+        "q8_0" => Some(KvType::Q8_0),
         _ => None,
     }
 }
@@ -264,7 +265,7 @@ mod tests {
             );
         }
         for (text, part) in
-            [("threads=0", "expected N"), ("fuse=maybe", "expected on|off"), ("kv=q8", "f16|f32")]
+            [("threads=0", "expected N"), ("fuse=maybe", "expected on|off"), ("kv=q8", "f16|f32|q8_0")]
         {
             assert!(text.parse::<Settings>().unwrap_err().to_string().contains(part), "{text}");
         }

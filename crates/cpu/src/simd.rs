@@ -46,6 +46,9 @@ pub(crate) trait Simd: Copy {
     /// Rounds to the nearest f16, ties to even; too large values become infinite.
     fn store_f16(self, x: Self::F, dst: &mut [f16; LANES]);
 
+    /// 16 signed bytes.
+    fn load_i8(self, src: &[u8; LANES]) -> Self::F;
+
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;
     fn mul(self, a: Self::F, b: Self::F) -> Self::F;

@@ -81,14 +81,18 @@ impl Case {
                 K.is_multiple_of(dtype.block_elems())
             }
             OpKind::Attn | OpKind::KvcacheStore | OpKind::KvcacheLoad | OpKind::QkvBiasRopeStore => {
-                matches!(dtype, TensorType::F32 | TensorType::F16)
+                matches!(dtype, TensorType::F32 | TensorType::F16 | TensorType::Q8_0)
             }
             OpKind::Input | OpKind::View | OpKind::Reshape => {
                 matches!(dtype, TensorType::F32 | TensorType::I32)
             }
             _ => dtype == TensorType::F32,
         };
-        let kv_type = if dtype == TensorType::F16 { KvType::F16 } else { KvType::F32 };
+        let kv_type = match dtype {
+            TensorType::F16 => KvType::F16,
+            TensorType::Q8_0 => KvType::Q8_0,
+            _ => KvType::F32,
+        };
         // Backends keep weights by version and name, so every case has a version of its own.
         let version = ((kind as u64) << 32) | (u64::from(dtype as u32) << 1);
         let (typed, plain) = (MapWeights::new(version), MapWeights::new(version | 1));

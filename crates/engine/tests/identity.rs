@@ -39,10 +39,21 @@ fn run_in(context: &mut Context, prompt: &[u32], chunk: usize, n_decode: usize) 
 
 /// Every setting that must not matter, each against the first run.
 fn check(path: &Path, prompt: &[u32], n_decode: usize, threads: &[usize], chunks: &[usize]) {
+    check_with(KvType::F16, path, prompt, n_decode, threads, chunks);
+}
+
+fn check_with(
+    kv_type: KvType,
+    path: &Path,
+    prompt: &[u32],
+    n_decode: usize,
+    threads: &[usize],
+    chunks: &[usize],
+) {
     let name = path.file_stem().unwrap().to_string_lossy().into_owned();
     let model = load(path);
     let n_ctx = (prompt.len() + n_decode).max(256);
-    let base = ContextParams { n_threads: Some(1), n_ctx, ..small() };
+    let base = ContextParams { n_threads: Some(1), n_ctx, kv_type, ..small() };
     let whole = prompt.len();
     let expected = run(&model, &base, prompt, whole, n_decode);
     assert!(
@@ -83,6 +94,16 @@ fn nothing_changes_the_bits_of_tiny_models_that_look_back_over_several_spans() {
         let tokens = ids(&json(&path.with_extension("json"))["tokens"]);
         let prompt: Vec<u32> = tokens.iter().copied().cycle().take(600).collect();
         check(&path, &prompt, 4, &[2, 3], &[1, 64]);
+    }
+}
+
+#[test]
+fn nothing_changes_the_bits_with_a_cache_of_int8() {
+    for name in COMMITTED {
+        let path = data().join(format!("{name}.gguf"));
+        let tokens = ids(&json(&path.with_extension("json"))["tokens"]);
+        let prompt: Vec<u32> = tokens.iter().copied().cycle().take(300).collect();
+        check_with(KvType::Q8_0, &path, &prompt, 4, &[2, 3], &[1, 7, 64]);
     }
 }
 
@@ -164,7 +185,7 @@ fn a_sequence_does_not_notice_its_neighbours() {
 }
 
 #[test]
-fn an_f32_cache_is_closer_to_the_reference_than_an_f16_one() {
+fn the_more_bits_a_cache_has_the_closer_it_is_to_the_reference() {
     let path = data().join("qwen3-yarn-bf16.gguf");
     let expected = json(&path.with_extension("json"));
     let reference: Vec<f64> =
@@ -175,5 +196,5 @@ fn an_f32_cache_is_closer_to_the_reference_than_an_f16_one() {
         let last = rows.last().unwrap().iter().map(|b| f64::from(f32::from_bits(*b)));
         rms(last.zip(reference.iter().copied()))
     };
-    assert!(off(KvType::F32) < off(KvType::F16));
+    assert!(off(KvType::F32) < off(KvType::F16) && off(KvType::F16) < off(KvType::Q8_0));
 }

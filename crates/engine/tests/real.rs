@@ -85,7 +85,17 @@ fn compare(kv_type: KvType, more_rms: f64) {
 
 #[test]
 fn perplexity_matches_the_reference() {
-    for_each(KvType::F16, |name, context, seq, _, _| {
+    perplexity(KvType::F16, |_| PERPLEXITY_TOLERANCE);
+}
+
+#[test]
+fn a_cache_in_int8_costs_this_much() {
+    // The keys of qwen2.5 have a few elements that are far larger than those they share a scale with.
+    perplexity(KvType::Q8_0, |name| if name.starts_with("qwen2.5") { 0.02 } else { 0.01 });
+}
+
+fn perplexity(kv_type: KvType, tolerance: impl Fn(&str) -> f64) {
+    for_each(kv_type, |name, context, seq, _, _| {
         let folder = shared("fixtures/logits").unwrap();
         let expected = json(&folder.join(format!("perplexity-{name}.json")));
         let tokens = ids(&expected["tokens"]);
@@ -99,10 +109,10 @@ fn perplexity_matches_the_reference() {
         let expected = expected["perplexity"].as_f64().unwrap();
         let off = (mean.exp() / expected - 1.0).abs();
         eprintln!(
-            "{name}: perplexity {:.4}, reference {expected:.4}, off by {:.3} %",
+            "{name} {kv_type:?} cache: perplexity {:.4}, reference {expected:.4}, off by {:.3} %",
             mean.exp(),
             100.0 * off
         );
-        assert!(off < PERPLEXITY_TOLERANCE);
+        assert!(off < tolerance(name));
     });
 }

@@ -113,7 +113,7 @@ pub struct KvSpec {
 impl KvSpec {
     /// Bytes that the values of one block take without padding.
     pub fn block_bytes(&self) -> usize {
-        self.n_kv_heads * self.head_dim * self.block * self.kv_type.dtype().bytes()
+        self.kv_type.row_bytes(self.head_dim).saturating_mul(self.n_kv_heads * self.block)
     }
 
     /// Positions in the region.
@@ -276,6 +276,7 @@ pub fn kernel_dtypes(node: &Node, kv: KvType) -> Vec<TensorType> {
         return vec![match node.out_dtype {
             crate::graph::DType::I32 => TensorType::I32,
             crate::graph::DType::F16 => TensorType::F16,
+            crate::graph::DType::Q8_0 => TensorType::Q8_0,
             crate::graph::DType::F32 => TensorType::F32,
         }];
     }

@@ -24,14 +24,17 @@ pub enum DType {
     F32,
     /// 16-bit float: only the KV cache.
     F16,
+    /// 8-bit integers with scales: only the KV cache.
+    Q8_0,
     /// 32-bit integer: token ids, positions, slots, tables.
     I32,
 }
 
 impl DType {
-    /// Bytes of one element.
+    /// Bytes of one element, without what elements share.
     pub fn bytes(self) -> usize {
         match self {
+            DType::Q8_0 => 1,
             DType::F16 => 2,
             DType::F32 | DType::I32 => 4,
         }
@@ -42,6 +45,7 @@ impl DType {
         match self {
             DType::F32 => "f32",
             DType::F16 => "f16",
+            DType::Q8_0 => "q8_0",
             DType::I32 => "i32",
         }
     }

@@ -23,6 +23,8 @@ pub enum KvType {
     F16,
     /// Single precision.
     F32,
+    /// Int8 with a scale for each 32 elements of a position.
+    Q8_0,
 }
 
 impl KvType {
@@ -31,6 +33,7 @@ impl KvType {
         match self {
             KvType::F16 => DType::F16,
             KvType::F32 => DType::F32,
+            KvType::Q8_0 => DType::Q8_0,
         }
     }
 
@@ -39,6 +42,16 @@ impl KvType {
         match self {
             KvType::F16 => TensorType::F16,
             KvType::F32 => TensorType::F32,
+            KvType::Q8_0 => TensorType::Q8_0,
+        }
+    }
+
+    /// Bytes of a row of so many elements.
+    pub fn row_bytes(self, n_elems: usize) -> usize {
+        match self {
+            KvType::F16 => n_elems.saturating_mul(2),
+            KvType::F32 => n_elems.saturating_mul(4),
+            KvType::Q8_0 => n_elems.saturating_add(2 * n_elems.div_ceil(32)),
         }
     }
 }

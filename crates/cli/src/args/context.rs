@@ -77,6 +77,9 @@ pub(crate) enum CacheType {
     F16,
     /// Single precision
     F32,
+    /// Int8 with a scale for each 32 elements: about half of f16
+    #[value(name = "q8_0")]
+    Q8_0,
 }
 
 impl ComputeArgs {
@@ -99,6 +102,7 @@ impl From<CacheType> for KvType {
         match cache {
             CacheType::F16 => Self::F16,
             CacheType::F32 => Self::F32,
+            CacheType::Q8_0 => Self::Q8_0,
         }
     }
 }
@@ -125,6 +129,7 @@ mod tests {
         assert_eq!(kv_type(&[]), Some(KvType::F16));
         assert_eq!(kv_type(&["--cache-type-k", "f32"]), Some(KvType::F32));
         assert_eq!(kv_type(&["--cache-type-v", "f32"]), Some(KvType::F32));
+        assert_eq!(kv_type(&["--cache-type-k", "q8_0", "--cache-type-v", "q8_0"]), Some(KvType::Q8_0));
         assert_eq!(kv_type(&["--cache-type-k", "f32", "--cache-type-v", "f16"]), None);
     }
 

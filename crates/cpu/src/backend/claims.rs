@@ -36,7 +36,8 @@ fn vector(dtype: TensorType) -> Support {
 }
 
 fn cache(dtype: TensorType) -> Support {
-    yes_if(matches!(dtype, TensorType::F16 | TensorType::F32), "the KV cache is F16 or F32")
+    let claimed = matches!(dtype, TensorType::F16 | TensorType::F32 | TensorType::Q8_0);
+    yes_if(claimed, "the KV cache is F16, F32 or Q8_0")
 }
 
 fn value(dtype: TensorType) -> Support {

@@ -95,6 +95,7 @@ pub(super) trait Plain: Copy {}
 impl Plain for f32 {}
 impl Plain for i32 {}
 impl Plain for f16 {}
+impl Plain for u8 {}
 
 /// A typed range of a buffer: one operand or result of a prepared step.
 pub(super) struct Span<T> {

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use minfer_gguf::TensorType;
 use minfer_graph::{
-    AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, KernelFault, KvPart, KvSpec, NodeId, Op, OpKind,
-    PrepareJob, Prepared, Support, WeightRef, WeightSource, WeightUse,
+    AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, KernelFault, KvPart, KvSpec, KvType, NodeId, Op,
+    OpKind, PrepareJob, Prepared, Support, WeightRef, WeightSource, WeightUse,
 };
 
 use self::memory::{CpuBuffer, MemoryLock};
@@ -132,7 +132,11 @@ impl BackendDriver for CpuDriver {
             KvPart::K => layout.k_block_elems(),
             KvPart::V => layout.v_block_elems(),
         };
-        elems * spec.kv_type.dtype().bytes()
+        match spec.kv_type {
+            KvType::F16 => elems.saturating_mul(size_of::<half::f16>()),
+            KvType::F32 => elems.saturating_mul(size_of::<f32>()),
+            KvType::Q8_0 => layout.q8_0_block_bytes(part),
+        }
     }
 
     fn weight_bytes(&self, weights: &[(WeightUse<'_>, &WeightRef)]) -> usize {

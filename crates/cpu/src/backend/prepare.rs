@@ -293,6 +293,7 @@ impl Maker<'_> {
             Ok(match spec.kv_type {
                 KvType::F16 => Region::F16(Span::whole(buffer)?),
                 KvType::F32 => Region::F32(Span::whole(buffer)?),
+                KvType::Q8_0 => Region::Q8_0(Span::whole(buffer)?),
             })
         };
         Ok(Regions { layout: kv_layout(spec), k: region(KvPart::K)?, v: region(KvPart::V)? })

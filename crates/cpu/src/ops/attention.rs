@@ -13,6 +13,7 @@
 
 #![expect(unsafe_code, reason = "tiles write interleaved parts of one output")]
 
+mod cache;
 mod plan;
 mod span;
 
@@ -22,11 +23,11 @@ use std::ops::Range;
 use half::f16;
 
 use super::kv::{KvLayout, KvRegions};
-use super::outer::Elem;
 use crate::error::KernelError;
 use crate::isa::Isa;
 use crate::pool::{Cost, Pool, SharedOut, piece_range};
 use crate::simd::dispatch;
+use cache::{Q8_0, Region};
 pub use plan::Sight;
 use span::{FinishHead, MergeSpans, SpanRecords, Tile};
 
@@ -88,10 +89,12 @@ impl AttentionScratch {
         let spread = n_tokens.min(n_pieces.div_ceil(layout.n_kv_heads.max(1)) * tile_tokens);
         let records = spread.saturating_mul(n_heads * n_ctx.div_ceil(SPAN)).saturating_mul(record);
         let rows = tile_tokens * group;
+        // Types that are not read as they lie are converted block by block.
+        let room = Q8_0::room(&layout) * size_of::<f32>();
         ScratchBytes {
             // Both vectors may have doubled as they grew.
             shared: records.saturating_add(n_tokens * size_of::<Range<usize>>()).saturating_mul(2),
-            per_thread: 2 * rows * (2 * record + (layout.k_dim + SPAN) * size_of::<f32>()),
+            per_thread: 2 * (rows * (2 * record + (layout.k_dim + SPAN) * size_of::<f32>()) + room),
         }
     }
 }
@@ -112,6 +115,7 @@ impl<'a> Attention<'a> {
         let n_blocks = match regions {
             KvRegions::F16 { k, v } => layout.n_blocks(k.len(), v.len()),
             KvRegions::F32 { k, v } => layout.n_blocks(k.len(), v.len()),
+            KvRegions::Q8_0 { k, v } => layout.n_q8_0_blocks(k.len(), v.len()),
         }?;
         if n_heads == 0 || !n_heads.is_multiple_of(layout.n_kv_heads) {
             let rule = "a positive multiple of the number of KV heads";
@@ -131,19 +135,14 @@ impl<'a> Attention<'a> {
     ) -> Result<(), KernelError> {
         KernelError::check_len("out", out.len(), self.sight.n_tokens() * self.n_heads * self.layout.v_dim)?;
         match self.regions {
-            KvRegions::F16 { k, v } => self.run_typed::<f16>(pool, (k, v), scratch, out),
-            KvRegions::F32 { k, v } => self.run_typed::<f32>(pool, (k, v), scratch, out),
+            KvRegions::F16 { k, v } => self.run_typed::<&[f16]>(pool, (k, v), scratch, out),
+            KvRegions::F32 { k, v } => self.run_typed::<&[f32]>(pool, (k, v), scratch, out),
+            KvRegions::Q8_0 { k, v } => self.run_typed(pool, (Q8_0(k), Q8_0(v)), scratch, out),
         }
         Ok(())
     }
 
-    fn run_typed<E: Elem>(
-        &self,
-        pool: &Pool,
-        kv: (&[E], &[E]),
-        scratch: &mut AttentionScratch,
-        out: &mut [f32],
-    ) {
+    fn run_typed<P: Region>(&self, pool: &Pool, kv: (P, P), scratch: &mut AttentionScratch, out: &mut [f32]) {
         let AttentionScratch { tiles, records } = scratch;
         self.sight.tiles((TILE_ROWS / self.group()).max(1), tiles);
         let n_items = tiles.len() * self.layout.n_kv_heads;
@@ -159,12 +158,12 @@ impl<'a> Attention<'a> {
     }
 
     /// Each piece takes some tiles of tokens for some KV heads, through all their spans.
-    fn by_tiles<E: Elem>(
+    fn by_tiles<P: Region>(
         &self,
         pool: &Pool,
         n_pieces: usize,
         tiles: &[Range<usize>],
-        kv: (&[E], &[E]),
+        kv: (P, P),
         out: &mut [f32],
     ) {
         let n_items = tiles.len() * self.layout.n_kv_heads;
@@ -178,10 +177,10 @@ impl<'a> Attention<'a> {
         });
     }
 
-    fn run_tile<E: Elem>(&self, tile: Tile<'_>, (k, v): (&[E], &[E]), out: &SharedOut<'_, f32>) {
+    fn run_tile<P: Region>(&self, tile: Tile<'_>, (k, v): (P, P), out: &SharedOut<'_, f32>) {
         let (group, record_len, v_dim) = (self.group(), tile.record_len(), self.layout.v_dim);
         let records_len = tile.n_rows() * record_len;
-        with_scratch(2 * records_len + tile.scratch_len(), |scratch| {
+        with_scratch(2 * records_len + tile.scratch_len::<P>(), |scratch| {
             let (merged, scratch) = scratch.split_at_mut(records_len);
             let (records, scratch) = scratch.split_at_mut(records_len);
             dispatch(self.isa, SpanRecords { tile: &tile, span: 0, k, v, records: merged, scratch });
@@ -206,11 +205,11 @@ impl<'a> Attention<'a> {
     }
 
     /// Each piece takes some spans of single tokens; then the spans of a token are merged.
-    fn by_spans<E: Elem>(
+    fn by_spans<P: Region>(
         &self,
         pool: &Pool,
         cost: Cost,
-        (k, v): (&[E], &[E]),
+        (k, v): (P, P),
         records: &mut Vec<f32>,
         out: &mut [f32],
     ) {
@@ -225,7 +224,7 @@ impl<'a> Attention<'a> {
                 let token = head / n_kv_heads;
                 if span < self.n_spans(token) {
                     let tile = &self.tile(token..token + 1, head % n_kv_heads);
-                    with_scratch(tile.scratch_len(), |scratch| {
+                    with_scratch(tile.scratch_len::<P>(), |scratch| {
                         dispatch(self.isa, SpanRecords { tile, span, k, v, records, scratch });
                     });
                 }

@@ -9,6 +9,8 @@
 
 #![expect(unsafe_code, reason = "heads write interleaved parts of one region")]
 
+pub(crate) mod q8_0;
+
 use half::f16;
 use minfer_graph::KvPart;
 
@@ -40,6 +42,8 @@ pub enum KvRegions<'a> {
     F16 { k: &'a [f16], v: &'a [f16] },
     /// In single precision.
     F32 { k: &'a [f32], v: &'a [f32] },
+    /// In blocks of int8.
+    Q8_0 { k: &'a [u8], v: &'a [u8] },
 }
 
 /// One region, to be written.
@@ -48,6 +52,7 @@ pub enum KvRegions<'a> {
 pub enum RegionMut<'a> {
     F16(&'a mut [f16]),
     F32(&'a mut [f32]),
+    Q8_0(&'a mut [u8]),
 }
 
 impl KvLayout {
@@ -59,6 +64,11 @@ impl KvLayout {
     /// Elements of values in one block.
     pub fn v_block_elems(&self) -> usize {
         self.n_kv_heads * self.v_row() * self.block_size
+    }
+
+    /// Bytes of keys or values in one block of q8_0.
+    pub fn q8_0_block_bytes(&self, part: KvPart) -> usize {
+        self.n_kv_heads * q8_0::Head::of(self, part).bytes()
     }
 
     /// Elements of a value with its padding.
@@ -73,8 +83,28 @@ impl KvLayout {
         Ok(n_blocks)
     }
 
+    /// The same for q8_0, in bytes.
+    pub(crate) fn n_q8_0_blocks(&self, k_len: usize, v_len: usize) -> Result<usize, KernelError> {
+        let n_blocks = self.n_q8_0_blocks_of(KvPart::K, k_len)?;
+        KernelError::check_len("value region", v_len, n_blocks * self.q8_0_block_bytes(KvPart::V))?;
+        Ok(n_blocks)
+    }
+
+    fn n_q8_0_blocks_of(&self, part: KvPart, len: usize) -> Result<usize, KernelError> {
+        self.check()?;
+        KernelError::check_rows("region", len, self.q8_0_block_bytes(part))
+    }
+
     /// The number of blocks in a region of this length.
     fn n_blocks_of(&self, part: KvPart, len: usize) -> Result<usize, KernelError> {
+        self.check()?;
+        match part {
+            KvPart::K => KernelError::check_rows("key region", len, self.k_block_elems()),
+            KvPart::V => KernelError::check_rows("value region", len, self.v_block_elems()),
+        }
+    }
+
+    fn check(&self) -> Result<(), KernelError> {
         if !self.block_size.is_multiple_of(LANES) || !SPAN.is_multiple_of(self.block_size) {
             let rule = "16, 32, 64, 128 or 256";
             let value = self.block_size as f64;
@@ -86,10 +116,7 @@ impl KvLayout {
                 return Err(KernelError::Parameter { what, value: 0.0, rule: "positive" });
             }
         }
-        match part {
-            KvPart::K => KernelError::check_rows("key region", len, self.k_block_elems()),
-            KvPart::V => KernelError::check_rows("value region", len, self.v_block_elems()),
-        }
+        Ok(())
     }
 
     fn head_dim(&self, part: KvPart) -> usize {
@@ -115,6 +142,7 @@ pub fn store_kv(
     match region {
         RegionMut::F16(to) => store(isa, pool, layout, part, x, slots, to),
         RegionMut::F32(to) => store(isa, pool, layout, part, x, slots, to),
+        RegionMut::Q8_0(to) => store_q8_0(isa, pool, layout, part, x, slots, to),
     }
 }
 
@@ -130,15 +158,7 @@ fn store<E: Elem>(
     slots: &[i32],
     to: &mut [E],
 ) -> Result<(), KernelError> {
-    let n_slots = layout.n_blocks_of(part, to.len())? * layout.block_size;
-    KernelError::check_len(
-        "keys or values",
-        x.len(),
-        slots.len() * layout.n_kv_heads * layout.head_dim(part),
-    )?;
-    for (at, &slot) in slots.iter().enumerate() {
-        KernelError::check_index("KV slot", slot, at, n_slots)?;
-    }
+    check_store(layout, part, x, slots, layout.n_blocks_of(part, to.len())?)?;
     // Pieces are heads, so that they are disjoint whatever the slots are.
     let n_pieces = Cost::of(x.len(), STORE_PS).n_pieces(layout.n_kv_heads, pool.n_threads());
     let to = SharedOut::new(to);
@@ -148,6 +168,73 @@ fn store<E: Elem>(
         }
     });
     Ok(())
+}
+
+fn check_store(
+    layout: KvLayout,
+    part: KvPart,
+    x: &[f32],
+    slots: &[i32],
+    n_blocks: usize,
+) -> Result<(), KernelError> {
+    let n_elems = slots.len() * layout.n_kv_heads * layout.head_dim(part);
+    KernelError::check_len("keys or values", x.len(), n_elems)?;
+    let n_slots = n_blocks * layout.block_size;
+    slots
+        .iter()
+        .enumerate()
+        .try_for_each(|(at, &slot)| KernelError::check_index("KV slot", slot, at, n_slots).map(|_| ()))
+}
+
+/// Work for one element of q8_0: the largest of its group, its division.
+const STORE_Q8_0_PS: u64 = 2000;
+
+fn store_q8_0(
+    isa: Isa,
+    pool: &Pool,
+    layout: KvLayout,
+    part: KvPart,
+    x: &[f32],
+    slots: &[i32],
+    to: &mut [u8],
+) -> Result<(), KernelError> {
+    check_store(layout, part, x, slots, layout.n_q8_0_blocks_of(part, to.len())?)?;
+    let n_pieces = Cost::of(x.len(), STORE_Q8_0_PS).n_pieces(layout.n_kv_heads, pool.n_threads());
+    let to = SharedOut::new(to);
+    pool.run(n_pieces, &|piece| {
+        for head in piece_range(layout.n_kv_heads, n_pieces, piece) {
+            dispatch(isa, StoreQ8_0 { layout, part, head, x, slots, to: &to });
+        }
+    });
+    Ok(())
+}
+
+/// Stores one head of all tokens as q8_0.
+struct StoreQ8_0<'a> {
+    layout: KvLayout,
+    part: KvPart,
+    head: usize,
+    x: &'a [f32],
+    slots: &'a [i32],
+    to: &'a SharedOut<'a, u8>,
+}
+
+impl Kernel for StoreQ8_0<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _s: S) {
+        let KvLayout { block_size, n_kv_heads, .. } = self.layout;
+        let (dim, sizes) = (self.layout.head_dim(self.part), q8_0::Head::of(&self.layout, self.part));
+        for (token, &slot) in self.slots.iter().enumerate() {
+            let (block, offset) = (slot as usize / block_size, slot as usize % block_size);
+            let start = (block * n_kv_heads + self.head) * sizes.bytes();
+            // SAFETY: one head of one block; another head's are elsewhere, and one thread has this head.
+            let to = unsafe { self.to.part(start..start + sizes.bytes()) };
+            let x = &self.x[(token * n_kv_heads + self.head) * dim..][..dim];
+            sizes.store(x, to, offset);
+        }
+    }
 }
 
 /// Stores one head of all tokens.

@@ -69,6 +69,16 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn load_i8(self, src: &[u8; LANES]) -> F {
+        // SAFETY: the array is two vectors of 8 bytes; the token proves the features.
+        unsafe {
+            let (low, high) = (src.as_ptr().cast(), src.as_ptr().add(8).cast());
+            let low = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(low)));
+            F(low, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(high))))
+        }
+    }
+
+    #[inline(always)]
     fn add(self, a: F, b: F) -> F {
         avx2!(F(_mm256_add_ps(a.0, b.0), _mm256_add_ps(a.1, b.1)))
     }

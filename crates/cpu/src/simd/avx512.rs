@@ -56,6 +56,12 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn load_i8(self, src: &[u8; LANES]) -> __m512 {
+        // SAFETY: the array is 16 bytes; the token proves the features.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(src.as_ptr().cast()))) }
+    }
+
+    #[inline(always)]
     fn add(self, a: __m512, b: __m512) -> __m512 {
         avx512!(_mm512_add_ps(a, b))
     }

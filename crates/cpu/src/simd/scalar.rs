@@ -46,6 +46,11 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    fn load_i8(self, src: &[u8; LANES]) -> Lanes {
+        lanes(|i| f32::from(src[i].cast_signed()))
+    }
+
+    #[inline(always)]
     fn add(self, a: Lanes, b: Lanes) -> Lanes {
         lanes(|i| a[i] + b[i])
     }

@@ -29,6 +29,7 @@ impl Kernel for All<'_> {
             ("swap_pairs", widen(s.swap_pairs(a))),
             ("store_f16", halves),
             ("load_f16", widen(s.load_f16(&half))),
+            ("load_i8", widen(s.load_i8(&self.a.map(|x| x.to_bits().to_le_bytes()[0])))),
             ("load_part", widen(s.load_part(&self.a[..5], 2.0))),
             ("add_squares", s.to_f64s(s.add_squares(s.add_squares(s.zero_f64(), a), b))),
         ]

@@ -127,6 +127,7 @@ fn kv_name(kv_type: KvType) -> &'static str {
     match kv_type {
         KvType::F16 => "f16",
         KvType::F32 => "f32",
+        KvType::Q8_0 => "q8_0",
     }
 }
 

@@ -129,11 +129,7 @@ impl Matrices {
 }
 
 fn kv_bytes(hparams: &HParams, kv_type: KvType) -> f64 {
-    let elem_bytes = match kv_type {
-        KvType::F16 => 2,
-        KvType::F32 => 4,
-    };
-    (2 * hparams.n_layers * hparams.kv_dim() * elem_bytes) as f64
+    (2 * hparams.n_layers * hparams.n_kv_heads * kv_type.row_bytes(hparams.head_dim)) as f64
 }
 
 #[cfg(test)]

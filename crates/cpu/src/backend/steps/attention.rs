@@ -11,6 +11,7 @@ use crate::ops::{Attention, KvLayout, KvRegions, RegionMut, Sight, store_kv};
 pub(in crate::backend) enum Region {
     F16(Span<f16>),
     F32(Span<f32>),
+    Q8_0(Span<u8>),
 }
 
 impl Region {
@@ -18,6 +19,7 @@ impl Region {
         match self {
             Region::F16(s) => RegionMut::F16(s.get_mut(access)),
             Region::F32(s) => RegionMut::F32(s.get_mut(access)),
+            Region::Q8_0(s) => RegionMut::Q8_0(s.get_mut(access)),
         }
     }
 
@@ -26,6 +28,7 @@ impl Region {
         match self {
             Region::F16(s) => s.meets(value),
             Region::F32(s) => s.meets(value),
+            Region::Q8_0(s) => s.meets(value),
         }
     }
 
@@ -34,6 +37,7 @@ impl Region {
         match other {
             Region::F16(s) => self.meets(s),
             Region::F32(s) => self.meets(s),
+            Region::Q8_0(s) => self.meets(s),
         }
     }
 }
@@ -50,6 +54,7 @@ impl Regions {
         match (&self.k, &self.v) {
             (Region::F16(k), Region::F16(v)) => Ok(KvRegions::F16 { k: k.get(access), v: v.get(access) }),
             (Region::F32(k), Region::F32(v)) => Ok(KvRegions::F32 { k: k.get(access), v: v.get(access) }),
+            (Region::Q8_0(k), Region::Q8_0(v)) => Ok(KvRegions::Q8_0 { k: k.get(access), v: v.get(access) }),
             _ => Err(KernelFault::Bug("keys and values of different types".into())),
         }
     }

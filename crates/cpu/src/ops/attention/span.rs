@@ -4,7 +4,10 @@
 
 use std::ops::Range;
 
+use minfer_graph::KvPart;
+
 use super::SPAN;
+use super::cache::Region;
 use crate::math::exp_one;
 use crate::ops::kv::KvLayout;
 use crate::ops::outer::{Elem, Extent, Rows, RowsMut, outer};
@@ -43,9 +46,9 @@ impl Tile<'_> {
         self.layout.v_row() + 2
     }
 
-    /// Elements of scratch for [`SpanRecords`]: queries and scores of all rows.
-    pub(super) fn scratch_len(&self) -> usize {
-        self.n_rows() * (self.layout.k_dim + SPAN)
+    /// Elements of scratch for [`SpanRecords`]: queries and scores of all rows, room to read a block.
+    pub(super) fn scratch_len<P: Region>(&self) -> usize {
+        self.n_rows() * (self.layout.k_dim + SPAN) + P::room(&self.layout)
     }
 
     pub(super) fn n_spans(&self) -> usize {
@@ -80,52 +83,44 @@ impl Tile<'_> {
         (position < n_seen).then(|| self.blocks[position / self.layout.block_size] as usize)
     }
 
-    /// The keys of the tile's head in a block: `[k_dim][block_size]`.
-    fn keys<'k, E>(&self, k: &'k [E], block: usize) -> Rows<'k, E> {
-        let KvLayout { block_size, n_kv_heads, k_dim, .. } = self.layout;
-        let len = k_dim * block_size;
-        Rows { data: &k[(block * n_kv_heads + self.kv_head) * len..][..len], stride: block_size }
-    }
-
-    /// The values of the tile's head in a block: `[block_size][v_row]`.
-    fn values<'v, E>(&self, v: &'v [E], block: usize) -> Rows<'v, E> {
-        let KvLayout { block_size, n_kv_heads, .. } = self.layout;
-        let len = self.layout.v_row() * block_size;
-        Rows { data: &v[(block * n_kv_heads + self.kv_head) * len..][..len], stride: self.layout.v_row() }
+    /// The tile's head in a block, counted over the region.
+    fn head_of(&self, block: usize) -> usize {
+        block * self.layout.n_kv_heads + self.kv_head
     }
 }
 
 /// Computes the record of every row of a tile over one span. Rows that see nothing of it get none.
-pub(super) struct SpanRecords<'a, E> {
+pub(super) struct SpanRecords<'a, P> {
     pub(super) tile: &'a Tile<'a>,
     pub(super) span: usize,
-    pub(super) k: &'a [E],
-    pub(super) v: &'a [E],
+    pub(super) k: P,
+    pub(super) v: P,
     pub(super) records: &'a mut [f32],
     pub(super) scratch: &'a mut [f32],
 }
 
-impl<E: Elem> Kernel for SpanRecords<'_, E> {
+impl<P: Region> Kernel for SpanRecords<'_, P> {
     type Out = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let (q, scores) = self.scratch.split_at_mut(self.tile.n_rows() * self.tile.layout.k_dim);
-        scores_of(s, self.tile, self.span, self.k, q, scores);
+        let (q, scratch) = self.scratch.split_at_mut(self.tile.n_rows() * self.tile.layout.k_dim);
+        let (scores, room) = scratch.split_at_mut(self.tile.n_rows() * SPAN);
+        scores_of(s, self.tile, self.span, self.k, (q, room), scores);
         softmax_rows(s, self.tile, self.span, scores, self.records);
-        weigh_values(s, self.tile, self.span, self.v, scores, self.records);
+        weigh_values(s, self.tile, self.span, (self.v, room), scores, self.records);
     }
 }
 
 /// `scores: [n_rows][SPAN]`, unscaled. Whole vectors of positions are computed; those that a row doesn't see hold
 /// whatever the region had there.
 #[inline(always)]
-fn scores_of<S: Simd, E: Elem>(
+fn scores_of<S: Simd, P: Region>(
     s: S,
     tile: &Tile<'_>,
     span: usize,
-    k: &[E],
-    q: &mut [f32],
+    k: P,
+    (q, room): (&mut [f32], &mut [f32]),
     scores: &mut [f32],
 ) {
     let k_dim = tile.layout.k_dim;
@@ -138,11 +133,12 @@ fn scores_of<S: Simd, E: Elem>(
         if positions.end < n_seen
             && let Some(next) = tile.block_at(span * SPAN + positions.end)
         {
-            tile.keys(k, next).prefetch(s);
+            k.prefetch(s, &tile.layout, KvPart::K, tile.head_of(next));
         }
         let extent = Extent { n_rows: tile.n_rows(), n_sum: k_dim, n_vecs: positions.len().div_ceil(LANES) };
         let c = RowsMut { data: &mut scores[positions.start..], stride: SPAN };
-        outer(s, Rows { data: q, stride: k_dim }, tile.keys(k, block), c, extent);
+        let keys = k.rows(s, &tile.layout, KvPart::K, tile.head_of(block), positions.len(), room);
+        outer(s, Rows { data: q, stride: k_dim }, keys, c, extent);
     }
 }
 
@@ -174,22 +170,22 @@ fn softmax_rows<S: Simd>(s: S, tile: &Tile<'_>, span: usize, scores: &mut [f32],
 /// A row may not touch positions beyond its own: even a weight of zero would turn a stale NaN into one of the result.
 /// So rows are taken together as far as all of them see, and one by one beyond.
 #[inline(always)]
-fn weigh_values<S: Simd, E: Elem>(
+fn weigh_values<S: Simd, P: Region>(
     s: S,
     tile: &Tile<'_>,
     span: usize,
-    v: &[E],
+    (v, room): (P, &mut [f32]),
     weights: &[f32],
     records: &mut [f32],
 ) {
     let n_rows = tile.n_rows();
     let n_seen = (0..n_rows).map(|row| tile.visible(row, span)).max().unwrap_or(0);
     for (block, positions) in tile.blocks_of(span, n_seen) {
-        let values = tile.values(v, block);
+        let values = v.rows(s, &tile.layout, KvPart::V, tile.head_of(block), positions.len(), room);
         if positions.end < n_seen
             && let Some(next) = tile.block_at(span * SPAN + positions.end)
         {
-            tile.values(v, next).prefetch(s);
+            v.prefetch(s, &tile.layout, KvPart::V, tile.head_of(next));
         }
         for first in (0..n_rows).step_by(S::OUTER_TILE.0) {
             let rows = first..n_rows.min(first + S::OUTER_TILE.0);

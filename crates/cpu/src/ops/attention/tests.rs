@@ -11,6 +11,7 @@ const ATTENTION_ABS: f64 = 3e-6;
 enum Type {
     F16,
     F32,
+    Q8_0,
 }
 
 /// A sequence in a cache, with queries for its last tokens.
@@ -72,6 +73,13 @@ impl Case {
                 self.store(isa, pool, inputs, RegionMut::F32(&mut k), RegionMut::F32(&mut v));
                 self.attend(isa, pool, inputs, KvRegions::F32 { k: &k, v: &v }, chunk)
             }
+            Type::Q8_0 => {
+                // Every scale is NaN.
+                let mut k = vec![0xFF; inputs.n_blocks * self.layout.q8_0_block_bytes(KvPart::K)];
+                let mut v = vec![0xFF; inputs.n_blocks * self.layout.q8_0_block_bytes(KvPart::V)];
+                self.store(isa, pool, inputs, RegionMut::Q8_0(&mut k), RegionMut::Q8_0(&mut v));
+                self.attend(isa, pool, inputs, KvRegions::Q8_0 { k: &k, v: &v }, chunk)
+            }
         }
     }
 
@@ -108,13 +116,24 @@ impl Case {
         out
     }
 
+    /// Rows of keys or values as they are read back.
+    fn stored(&self, x: &[f32], dim: usize) -> Vec<f64> {
+        let group = |x: &[f32]| -> Vec<f64> {
+            let amax = x.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+            let scale = f16::from_f32(amax / 127.0).to_f32();
+            x.iter().map(|x| f64::from(scale * (x / scale).round_ties_even().clamp(-127.0, 127.0))).collect()
+        };
+        match self.kv_type {
+            Type::F16 => x.iter().map(|x| f16::from_f32(*x).to_f64()).collect(),
+            Type::F32 => x.iter().map(|x| f64::from(*x)).collect(),
+            Type::Q8_0 => x.chunks(dim).flat_map(|row| row.chunks(32)).flat_map(group).collect(),
+        }
+    }
+
     /// The formula in f64, with keys and values as stored.
     fn exact(&self, inputs: &Inputs) -> Vec<f64> {
         let KvLayout { n_kv_heads, k_dim, v_dim, .. } = self.layout;
-        let stored = |x: f32| match self.kv_type {
-            Type::F16 => f16::from_f32(x).to_f64(),
-            Type::F32 => f64::from(x),
-        };
+        let (k, v) = (self.stored(&inputs.k, k_dim), self.stored(&inputs.v, v_dim));
         let mut out = Vec::new();
         for (row, q) in inputs.q.chunks(k_dim).enumerate() {
             let (token, head) = (row / self.n_heads, row % self.n_heads);
@@ -122,14 +141,14 @@ impl Case {
             let n_seen = self.kv_len - self.n_tokens + token + 1;
             let weights: Vec<f64> = (0..n_seen)
                 .map(|p| {
-                    let k = &inputs.k[(p * n_kv_heads + kv_head) * k_dim..][..k_dim];
-                    let dot: f64 = q.iter().zip(k).map(|(&q, &k)| f64::from(q) * stored(k)).sum();
+                    let k = &k[(p * n_kv_heads + kv_head) * k_dim..][..k_dim];
+                    let dot: f64 = q.iter().zip(k).map(|(&q, &k)| f64::from(q) * k).sum();
                     libm::exp(dot * f64::from(self.scale()))
                 })
                 .collect();
             let sum: f64 = weights.iter().sum();
             out.extend((0..v_dim).map(|i| {
-                let value = |p: usize| stored(inputs.v[(p * n_kv_heads + kv_head) * v_dim + i]);
+                let value = |p: usize| v[(p * n_kv_heads + kv_head) * v_dim + i];
                 weights.iter().enumerate().map(|(p, w)| w * value(p)).sum::<f64>() / sum
             }));
         }
@@ -139,6 +158,7 @@ impl Case {
 
 fn cases() -> Vec<Case> {
     let f32_case = |case: Case| Case { kv_type: Type::F32, ..case };
+    let q8_0_case = |case: Case| Case { kv_type: Type::Q8_0, ..case };
     let uneven = KvLayout { block_size: 16, n_kv_heads: 2, k_dim: 24, v_dim: 40 };
     vec![
         Case::new(64, 14, 2, 300, 40),
@@ -151,6 +171,10 @@ fn cases() -> Vec<Case> {
         f32_case(Case::new(64, 9, 3, 513, 1)),
         Case { layout: uneven, ..Case::new(24, 4, 2, 100, 50) },
         Case { layout: KvLayout { block_size: 256, ..uneven }, ..Case::new(24, 4, 2, 700, 7) },
+        q8_0_case(Case::new(64, 14, 2, 300, 40)),
+        q8_0_case(Case::new(80, 8, 2, 530, 3)),
+        q8_0_case(Case::new(1, 1, 1, 1, 1)),
+        q8_0_case(Case { layout: uneven, ..Case::new(24, 4, 2, 100, 50) }),
     ]
 }
 
