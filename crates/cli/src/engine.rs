@@ -9,7 +9,7 @@ use crate::args::{ComputeArgs, ContextArgs, OpenArgs};
 use crate::error::CliError;
 use crate::progress::{Meter, Unit};
 use crate::shell::Shell;
-use crate::{dump, open, report, units};
+use crate::{dump, open, profile, report, units};
 
 /// Opens a model and checks that it can be run; the weights are read when a context needs them.
 pub(crate) fn load(name: &str, args: &OpenArgs) -> anyhow::Result<Arc<Model>> {
@@ -49,7 +49,7 @@ fn prepared(
     args: &ContextArgs,
     shell: &Shell,
 ) -> anyhow::Result<Context> {
-    let context = set_up(model, settings, shell)?;
+    let context = set_up(model, settings, &args.compute, shell)?;
     warn_of_size(&context, shell);
     dump::write(&context, args.compute.n_ubatch(), &args.dump)?;
     Ok(context)
@@ -62,7 +62,7 @@ pub(crate) fn with_size(
     args: &ComputeArgs,
     shell: &Shell,
 ) -> anyhow::Result<Context> {
-    let mut context = set_up(model, &params(n_ctx, args, shell)?, shell)?;
+    let mut context = set_up(model, &params(n_ctx, args, shell)?, args, shell)?;
     load_weights(&mut context, shell)?;
     Ok(context)
 }
@@ -91,16 +91,24 @@ pub(crate) fn load_weights(context: &mut Context, shell: &Shell) -> anyhow::Resu
     Ok(())
 }
 
-/// Ends what flags and variables asked for: writes the profile and finishes the trace.
-pub(crate) fn finish(context: &mut Context) -> anyhow::Result<()> {
-    if let Some(profile) = context.scheduler().profile() {
-        report::lines(&profile.table());
-    }
+/// Ends what flags and variables asked for: writes profile and timeline, finishes the trace.
+pub(crate) fn finish(context: &mut Context, args: &ComputeArgs, shell: &Shell) -> anyhow::Result<()> {
+    profile::write(context, args.profile.as_deref(), shell)?;
     Ok(context.finish_trace()?)
 }
 
-fn set_up(model: &Arc<Model>, settings: &ContextParams, shell: &Shell) -> anyhow::Result<Context> {
+fn set_up(
+    model: &Arc<Model>,
+    settings: &ContextParams,
+    args: &ComputeArgs,
+    shell: &Shell,
+) -> anyhow::Result<Context> {
     let mut context = Context::without_weights(model, settings)?;
+    if let Some(path) = &args.profile {
+        // Found out before the work, not after it.
+        profile::check(path)?;
+        context.scheduler_mut().enable_timeline();
+    }
     if shell.env.graph_trace {
         context.scheduler_mut().on_compiled(Box::new(trace_graph));
     }

@@ -21,6 +21,7 @@ mod open;
 mod output;
 mod override_kv;
 mod printer;
+mod profile;
 mod progress;
 mod prompt;
 mod report;

@@ -16,6 +16,7 @@
 #![expect(unsafe_code, reason = "closures of the caller are lent to the workers")]
 
 mod event;
+mod record;
 mod split;
 
 use std::any::Any;
@@ -27,6 +28,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use event::Event;
+pub use record::WorkSpan;
+use record::{Open, Recorder};
 pub use split::{Cost, SharedOut, piece_range};
 
 /// How long an idle worker spins before it sleeps.
@@ -73,12 +76,12 @@ impl Pool {
         if !(1..=MAX_THREADS).contains(&n_threads) {
             return Err(PoolError::ThreadCount { n_threads });
         }
-        let shared = Arc::new(Shared::new(generation));
+        let shared = Arc::new(Shared::new(generation, n_threads));
         let mut pool = Pool { shared, workers: Vec::new() };
         for i in 1..n_threads {
             let shared = Arc::clone(&pool.shared);
             let worker = std::thread::Builder::new().name(format!("minfer-cpu-{i}"));
-            pool.workers.push(worker.spawn(move || shared.work_until_quit())?);
+            pool.workers.push(worker.spawn(move || shared.work_until_quit(i))?);
         }
         Ok(pool)
     }
@@ -98,16 +101,34 @@ impl Pool {
         assert!(n_pieces <= MAX_PIECES, "{n_pieces} pieces; at most {MAX_PIECES} are possible");
         let shared = &*self.shared;
         if n_pieces <= 1 || self.workers.is_empty() || shared.busy.swap(true, Acquire) {
-            return (0..n_pieces).for_each(piece);
+            return shared.run_alone(n_pieces, piece);
         }
         shared.publish(n_pieces as u32, piece);
-        let own = shared.work(AtTurn::Caller);
+        let own = shared.work(AtTurn::Caller, 0);
         shared.wait_for_started(n_pieces as u32, own);
         let panic = shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         shared.busy.store(false, Release);
         if let Some(payload) = panic {
             resume_unwind(payload);
         }
+    }
+}
+
+/// Spans: who worked on what, and when.
+impl Pool {
+    /// Records a span for each thread of each [`Self::run`] from now on, or no longer.
+    pub fn record_spans(&self, on: bool) {
+        self.shared.recorder.switch(on);
+    }
+
+    /// What the spans of the next calls of [`Self::run`] are about.
+    pub fn set_label(&self, label: u64) {
+        self.shared.recorder.set_label(label);
+    }
+
+    /// Hands over the spans recorded since the last time; if there were more than a ring holds, the last ones.
+    pub fn take_spans(&self, take: &mut dyn FnMut(WorkSpan)) {
+        self.shared.recorder.take(take);
     }
 }
 
@@ -137,6 +158,7 @@ struct Shared {
     busy: AtomicBool,
     quit: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
+    recorder: Recorder,
 }
 
 #[repr(align(128))]
@@ -177,7 +199,7 @@ struct OwnWork {
 }
 
 impl Shared {
-    fn new(generation: u32) -> Shared {
+    fn new(generation: u32, n_threads: usize) -> Shared {
         Shared {
             ticket: CacheLine(AtomicU64::new(Ticket { generation, n_pieces: 0, next: 0 }.pack())),
             n_done: CacheLine(AtomicU32::new(0)),
@@ -190,6 +212,7 @@ impl Shared {
             busy: AtomicBool::new(false),
             quit: AtomicBool::new(false),
             panic: Mutex::new(None),
+            recorder: Recorder::new(n_threads),
         }
     }
 
@@ -212,10 +235,20 @@ impl Shared {
         }
     }
 
-    /// Claims and runs pieces of the open op until none is left to claim.
-    fn work(&self, who: AtTurn) -> OwnWork {
+    /// All pieces in order on this thread.
+    fn run_alone<F: Fn(usize) + Sync>(&self, n_pieces: usize, piece: &F) {
+        let span = if self.recorder.is_on() { self.recorder.open(0, Instant::now()) } else { None };
+        (0..n_pieces).for_each(piece);
+        if let Some(span) = span {
+            span.piece_done();
+        }
+    }
+
+    /// Claims and runs pieces of the open op until none is left to claim; `thread` is 0 for the caller.
+    fn work(&self, who: AtTurn, thread: usize) -> OwnWork {
         let start = Instant::now();
         let mut n_pieces = 0;
+        let mut span: Option<(u32, Open<'_>)> = None;
         loop {
             let word = self.ticket.0.load(Acquire);
             let ticket = Ticket::unpack(word);
@@ -229,6 +262,11 @@ impl Shared {
             if self.ticket.0.compare_exchange(word, word + 1, AcqRel, Relaxed).is_err() {
                 continue;
             }
+            // A thread may go from one op to the next without leaving this loop.
+            if self.recorder.is_on() && span.as_ref().is_none_or(|(op, _)| *op != ticket.generation) {
+                let start = if n_pieces == 0 { start } else { Instant::now() };
+                span = self.recorder.open(thread, start).map(|open| (ticket.generation, open));
+            }
             // SAFETY: `call` was stored from a `Call` in `publish`, see above for which.
             let call = unsafe { std::mem::transmute::<*mut (), Call>(call) };
             // SAFETY: `data` is the closure that `call` was made for; `run` keeps it alive until `n_done` reaches the
@@ -238,6 +276,10 @@ impl Shared {
                 self.keep_panic(payload);
             }
             n_pieces += 1;
+            // Before the piece counts as done: afterwards the caller may look at the span.
+            if let Some((_, span)) = &span {
+                span.piece_done();
+            }
             self.n_done.0.fetch_add(1, SeqCst);
             if who == AtTurn::Worker && self.caller_sleeps.load(SeqCst) {
                 self.done.signal();
@@ -272,17 +314,17 @@ impl Shared {
     }
 
     /// The life of a worker.
-    fn work_until_quit(&self) {
+    fn work_until_quit(&self, thread: usize) {
         be_a_batch_thread();
         let mut seen = Ticket::unpack(self.ticket.0.load(SeqCst)).generation;
         // An op may have been opened before this thread was here to see its generation come.
-        self.work(AtTurn::Worker);
+        self.work(AtTurn::Worker, thread);
         while !self.quit.load(SeqCst) {
             let generation = || Ticket::unpack(self.ticket.0.load(SeqCst)).generation;
             let news = || generation() != seen || self.quit.load(Relaxed);
             if spin(SPIN, news) {
                 seen = generation();
-                self.work(AtTurn::Worker);
+                self.work(AtTurn::Worker, thread);
                 continue;
             }
             let ticket = self.wake.current();

@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use minfer_gguf::TensorType;
 
@@ -194,6 +195,29 @@ pub trait Prepared: Send {
 
     /// Runs the node at `index` of the job's list alone and waits for it.
     fn execute_node(&mut self, index: usize) -> Result<(), FaultAt>;
+
+    /// Keeps spans of what runs from now on, or no longer. A backend that has no clock keeps none.
+    fn record_spans(&mut self, on: bool) {
+        let _ = on;
+    }
+
+    /// Hands over the spans kept since the last time.
+    fn take_spans(&mut self, take: &mut dyn FnMut(TimeSpan)) {
+        let _ = take;
+    }
+}
+
+/// A stretch of time in which a backend worked on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeSpan {
+    /// The node.
+    pub node: NodeId,
+    /// Which thread or queue, 0 being the one that runs the step; `None` for the node as a whole.
+    pub thread: Option<u16>,
+    /// When it began.
+    pub start: Instant,
+    /// When it ended.
+    pub end: Instant,
 }
 
 /// A backend that is in this build and usable on this machine.

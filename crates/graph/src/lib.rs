@@ -28,7 +28,10 @@ pub mod shape;
 mod split;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod timeline;
 mod verify;
+mod watch;
+mod work;
 
 pub use assign::{AssignError, Policy, Reason, assign};
 pub use backend::{Backend, BackendSet};
@@ -37,7 +40,7 @@ pub use cache::ReuseCache;
 pub use compile::{CompileError, Compiled, GraphSource, compile};
 pub use driver::{
     AttnSpan, BackendDriver, Buffer, FaultAt, JobMemory, KernelFault, KvSpec, PrepareJob, Prepared, Support,
-    WeightData, WeightSource, WeightUse, kernel_dtypes,
+    TimeSpan, WeightData, WeightSource, WeightUse, kernel_dtypes,
 };
 pub use fuse::{FusionRecord, Match, RULES, Rule, fuse};
 pub use graph::{ComputeGraph, DType, Node, NodeId, NodeMeta, Shape};
@@ -45,10 +48,12 @@ pub use memory::{Arena, KvCache, Layout};
 pub use op::{AttnSpec, KvPart, Op, OpKind, QkvDims, RopeScaling, RopeSpec, RopeStyle, WeightRef};
 pub use params::{CParams, GpuOffload, GraphParams, GraphType, KvType};
 pub use plan::{BufferKey, MemoryPlan, Placement, Storage, plan, size_class};
-pub use profile::{OpTime, Profile};
+pub use profile::{MachineLimits, OpTime, Profile};
 pub use registry::{Registry, RequestError, Unusable};
 pub use schedule::{
     CACHED_GRAPHS, CompiledHook, Counters, InputData, NamedInput, Observer, RunError, Scheduler, StepError,
 };
 pub use split::{Split, split};
+pub use timeline::{Event, Timeline, Track};
 pub use verify::{ParamsError, Stage, VerifyError, Violation, verify, verify_plan};
+pub use work::{Seen, Work, work};

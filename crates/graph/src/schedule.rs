@@ -15,6 +15,8 @@ use crate::memory::{Arena, BackendMemory, KvCache, Layout, located};
 use crate::params::GraphParams;
 use crate::profile::Profile;
 use crate::registry::Registry;
+use crate::timeline::Timeline;
+use crate::watch::Watch;
 
 /// A step failed at a node.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -137,6 +139,7 @@ pub struct Scheduler {
     staging: Vec<u8>,
     counters: Counters,
     profile: Option<Profile>,
+    timeline: Option<Timeline>,
     hook: Option<CompiledHook>,
 }
 
@@ -155,6 +158,7 @@ impl Scheduler {
             staging: Vec::new(),
             counters: Counters::default(),
             profile: None,
+            timeline: None,
             hook: None,
         }
     }
@@ -172,6 +176,16 @@ impl Scheduler {
     /// Times so far, if they are taken.
     pub fn profile(&self) -> Option<&Profile> {
         self.profile.as_ref()
+    }
+
+    /// Keeps from now on what ran when; nodes run as they always do.
+    pub fn enable_timeline(&mut self) {
+        self.timeline.get_or_insert_default();
+    }
+
+    /// What ran when, if it is kept.
+    pub fn timeline(&self) -> Option<&Timeline> {
+        self.timeline.as_ref()
     }
 
     /// How often each stage has happened.
@@ -255,9 +269,15 @@ impl Scheduler {
         let Some(ready) = self.cache.get(params) else {
             return Err(KernelFault::Bug("a graph left the cache while it was needed".into()).into());
         };
+        let start = Instant::now();
         ready.fill(inputs)?;
-        ready.run(observer, self.profile.as_mut(), &mut self.staging)?;
+        let filled = Instant::now();
+        let (profile, timeline) = (self.profile.as_mut(), self.timeline.as_mut());
+        let mut watch = Watch { observer, profile, timeline, inputs };
+        ready.run(&mut watch, &mut self.staging)?;
+        let ran = Instant::now();
         ready.read(out, &mut self.staging)?;
+        watch.step_ran(params, start, filled, ran);
         self.counters.executed += 1;
         Ok(())
     }
@@ -399,17 +419,14 @@ impl Ready {
         Ok(())
     }
 
-    fn run(
-        &mut self,
-        mut observer: Option<&mut dyn Observer>,
-        mut profile: Option<&mut Profile>,
-        staging: &mut Vec<u8>,
-    ) -> Result<(), StepError> {
+    fn run(&mut self, watch: &mut Watch<'_, '_>, staging: &mut Vec<u8>) -> Result<(), StepError> {
         for i in 0..self.splits.len() {
             self.cross(i, staging)?;
-            if observer.is_none() && profile.is_none() {
+            self.splits[i].prepared.record_spans(watch.timeline.is_some());
+            if !watch.wants_nodes() {
                 let done = self.splits[i].prepared.execute();
                 done.map_err(|at| self.error(at))?;
+                self.collect(i, watch);
                 continue;
             }
             for n in 0..self.splits[i].nodes.len() {
@@ -418,15 +435,19 @@ impl Ready {
                 done.map_err(|at| self.error(at))?;
                 let (id, location) = &self.splits[i].nodes[n];
                 let node = self.compiled.graph.node(*id);
-                if let Some(profile) = &mut profile {
-                    profile.add(node, start.elapsed());
-                }
-                if let (Some(observer), Some(location)) = (&mut observer, location) {
+                watch.node_ran(&self.compiled.graph, &self.compiled.params, node, start.elapsed());
+                if let (Some(observer), Some(location)) = (&mut watch.observer, location) {
                     observe(node, location, *observer)?;
                 }
             }
+            self.collect(i, watch);
         }
         Ok(())
+    }
+
+    fn collect(&mut self, split: usize, watch: &mut Watch<'_, '_>) {
+        let (graph, backend) = (&self.compiled.graph, self.compiled.splits[split].backend);
+        watch.split_ran(graph, backend, self.splits[split].prepared.as_mut());
     }
 
     fn cross(&self, split: usize, staging: &mut Vec<u8>) -> Result<(), KernelFault> {

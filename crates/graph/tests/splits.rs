@@ -89,7 +89,7 @@ fn a_profile_counts_every_node_run() {
     }
     let rows: Vec<_> = s.profile().unwrap().rows().map(|(op, _, _, t)| (op, t.count)).collect();
     assert_eq!(rows, [(OpKind::Add, 3), (OpKind::Scale, 3), (OpKind::SwiGlu, 3)]);
-    assert!(s.profile().unwrap().table().contains("SwiGLU"));
+    assert!(s.profile().unwrap().table(None).contains("SwiGLU"));
 }
 
 fn attention_weights() -> (MapWeights, [WeightRef; 6]) {

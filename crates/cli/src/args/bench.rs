@@ -1,5 +1,7 @@
 //! `minfer bench`, with the flags of llama-bench.
 
+use std::path::PathBuf;
+
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
@@ -63,6 +65,10 @@ pub(crate) struct BenchArgs {
     /// Most memory that minfer may take, such as 8GiB or 500M
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes, help_heading = HEADING)]
     pub(crate) memory: Option<usize>,
+    /// Write what ran when, with a track for each thread, to a file for Perfetto or chrome://tracing; of several settings,
+    /// of the last ones
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    pub(crate) profile: Option<PathBuf>,
     /// How results are written; md, csv and jsonl show each one when it is there
     #[arg(short, long, value_name = "FORMAT", default_value = "md")]
     pub(crate) output: BenchFormat,

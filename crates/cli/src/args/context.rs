@@ -61,6 +61,9 @@ pub(crate) struct ComputeArgs {
     /// Write the values of the nodes of every step to an archive of NumPy
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(crate) trace: Option<PathBuf>,
+    /// Write what ran when, with a track for each thread, to a file for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    pub(crate) profile: Option<PathBuf>,
     /// Names of the nodes that are traced, separated by commas; `*` stands for any text [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = HEADING)]
     pub(crate) trace_nodes: Vec<String>,

@@ -29,7 +29,7 @@ pub(super) fn run(args: GenerateArgs, shell: &mut Shell) -> anyhow::Result<()> {
     } else {
         token::write_ids(&generated.tokens, &mut shell.out)?;
     }
-    engine::finish(&mut context)?;
+    engine::finish(&mut context, &args.context.compute, shell)?;
     Ok(printer::check_complete(&generated)?)
 }
 

@@ -36,7 +36,7 @@ pub(super) fn run(args: PerplexityArgs, shell: &mut Shell) -> anyhow::Result<()>
         let Perplexity { perplexity, deviation, predicted, .. } = result;
         writeln!(shell.out, "perplexity {perplexity:.4} ± {deviation:.4} over {predicted} tokens")?;
     }
-    engine::finish(&mut context)
+    engine::finish(&mut context, &args.context.compute, shell)
 }
 
 /// The result, as `--json` shows it.

@@ -11,6 +11,7 @@ mod listing;
 mod numbers;
 mod pipes;
 mod plan;
+mod profile;
 mod reference;
 mod render;
 mod run;

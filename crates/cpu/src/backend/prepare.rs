@@ -5,9 +5,11 @@
 //! rests on it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use minfer_graph::{
     AttnSpec, FaultAt, KernelFault, KvPart, KvType, Node, NodeId, Op, PrepareJob, Prepared, RopeSpec,
+    TimeSpan,
 };
 
 use super::memory::{Plain, Span};
@@ -25,7 +27,7 @@ pub(super) fn prepare(shared: &Arc<Shared>, job: &PrepareJob<'_>) -> Result<Box<
     for &id in job.nodes {
         steps.push((id, maker.step(job.node(id))?));
     }
-    Ok(Box::new(CpuPrepared { shared: shared.clone(), id: shared.next_graph(), steps }))
+    Ok(Box::new(CpuPrepared { shared: shared.clone(), id: shared.next_graph(), steps, spans: None }))
 }
 
 struct CpuPrepared {
@@ -33,19 +35,42 @@ struct CpuPrepared {
     /// Tells it from all other graphs of the driver.
     id: u64,
     steps: Vec<(NodeId, Box<dyn Step>)>,
+    /// Spans that nobody has taken yet, if they are recorded.
+    spans: Option<Vec<TimeSpan>>,
 }
 
 impl CpuPrepared {
-    fn run(&self, range: std::ops::Range<usize>) -> Result<(), FaultAt> {
+    fn run(&mut self, range: std::ops::Range<usize>) -> Result<(), FaultAt> {
         let access = self.shared.lock.access();
         let mut working = self.shared.working();
         working.enter(self.id, &range);
         let mut cx =
             Cx { isa: self.shared.isa, pool: &self.shared.pool, access: &access, working: &mut working };
-        for (node, step) in &self.steps[range] {
-            step.run(&mut cx).map_err(|fault| FaultAt { node: *node, fault })?;
-        }
-        Ok(())
+        let Some(spans) = &mut self.spans else {
+            for (node, step) in &self.steps[range] {
+                step.run(&mut cx).map_err(|fault| FaultAt { node: *node, fault })?;
+            }
+            return Ok(());
+        };
+        // Contexts that share the pool take turns, so until this run ends every span is its own.
+        let pool = &self.shared.pool;
+        pool.record_spans(true);
+        let run = || {
+            for (node, step) in &self.steps[range] {
+                pool.set_label(u64::from(node.0));
+                let start = Instant::now();
+                step.run(&mut cx).map_err(|fault| FaultAt { node: *node, fault })?;
+                spans.push(TimeSpan { node: *node, thread: None, start, end: Instant::now() });
+            }
+            Ok(())
+        };
+        let result = run();
+        pool.record_spans(false);
+        pool.take_spans(&mut |s| {
+            let (node, thread) = (NodeId(s.label as u32), Some(s.thread as u16));
+            spans.push(TimeSpan { node, thread, start: s.start, end: s.end });
+        });
+        result
     }
 }
 
@@ -56,6 +81,18 @@ impl Prepared for CpuPrepared {
 
     fn execute_node(&mut self, index: usize) -> Result<(), FaultAt> {
         self.run(index..index + 1)
+    }
+
+    fn record_spans(&mut self, on: bool) {
+        match on {
+            true if self.spans.is_none() => self.spans = Some(Vec::new()),
+            true => {}
+            false => self.spans = None,
+        }
+    }
+
+    fn take_spans(&mut self, take: &mut dyn FnMut(TimeSpan)) {
+        self.spans.iter_mut().flat_map(|spans| spans.drain(..)).for_each(take);
     }
 }
 

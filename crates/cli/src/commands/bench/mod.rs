@@ -73,7 +73,8 @@ impl Bench<'_> {
         shell: &mut Shell,
     ) -> anyhow::Result<()> {
         let n_ctx = tests.iter().map(Test::n_tokens).max().unwrap_or(0);
-        let mut context = engine::with_size(&self.model, n_ctx, &setup.compute(self.args), shell)?;
+        let compute = setup.compute(self.args);
+        let mut context = engine::with_size(&self.model, n_ctx, &compute, shell)?;
         engine::load_weights(&mut context, shell)?;
         let backends = names(&context);
         let mut runner = Runner::new(&mut context, &self.interrupt)?;
@@ -85,7 +86,7 @@ impl Bench<'_> {
             let record = Record::new(&self.facts, &backends, setup, test, self.isa, measured);
             report.add(record, &mut shell.out)?;
         }
-        engine::finish(&mut context)
+        engine::finish(&mut context, &compute, shell)
     }
 }
 

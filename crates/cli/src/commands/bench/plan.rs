@@ -66,6 +66,7 @@ impl Setup {
             memory: args.memory,
             trace: None,
             trace_nodes: Vec::new(),
+            profile: args.profile.clone(),
         }
     }
 

@@ -48,7 +48,7 @@ pub(super) fn run(args: LogitsArgs, shell: &mut Shell) -> anyhow::Result<()> {
         file.finish().map_err(CliError::WriteLogits)?;
     }
     show(&context, &tokens, &positions, &args, shell)?;
-    engine::finish(&mut context)
+    engine::finish(&mut context, &args.context.compute, shell)
 }
 
 /// The whole prompt has to fit: found out before the weights are read.

@@ -35,7 +35,7 @@ pub(super) fn run(args: RunArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let Some(opening) = opening else { return Ok(()) };
     engine::load_weights(&mut context, shell)?;
     let spoken = Speaker::new(&mut context, settings, shell).and_then(|speaker| speak(opening, speaker));
-    let finished = engine::finish(&mut context);
+    let finished = engine::finish(&mut context, &args.context.compute, shell);
     spoken?;
     finished
 }
