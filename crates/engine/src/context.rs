@@ -50,7 +50,8 @@ pub struct ContextParams {
     pub fuse_qkv: bool,
     /// Fuse gate, up and SwiGLU in decode steps.
     pub fuse_ffn: bool,
-    /// Rows of logits in one step that memory is planned for; `None` for one for each sequence.
+    /// Rows of logits in one step that memory is planned for; `None` for one for each sequence. Guessing ahead and
+    /// log-probabilities of prompts take what is left of them.
     pub n_outputs_max: Option<usize>,
     /// Most bytes that the process may take, the weights included; `None` for what the machine has.
     pub memory: Option<usize>,
@@ -115,6 +116,7 @@ pub struct Context {
     weights_version: u64,
     n_ctx: usize,
     n_ubatch: usize,
+    n_outputs_max: usize,
     kv: KvTable,
     buffers: StepBuffers,
     logits: Vec<f32>,
@@ -156,6 +158,7 @@ impl Context {
             weights_version,
             n_ctx,
             n_ubatch: params.n_ubatch,
+            n_outputs_max: crate::memory::n_outputs(params),
             kv: KvTable::new(KV_BLOCK, cparams.n_kv_blocks, params.n_seq_max),
             buffers: StepBuffers::default(),
             logits: Vec::new(),
@@ -179,6 +182,11 @@ impl Context {
     /// Most tokens of prompts in one step.
     pub fn n_ubatch(&self) -> usize {
         self.n_ubatch
+    }
+
+    /// Rows of logits in one step that memory is planned for.
+    pub fn n_outputs_max(&self) -> usize {
+        self.n_outputs_max
     }
 
     /// Threads of the CPU backend.

@@ -51,7 +51,8 @@ pub enum OnFull {
 }
 
 /// How tokens are guessed ahead. The model verifies the guesses of a step together and draws its own token at each place
-/// with the request's own generator; a guess only saves time where it is what the model draws.
+/// with the request's own generator; a guess only saves time where it is what the model draws. Guesses of all requests in a step
+/// share the rows of logits that the context has memory for: [`ContextParams::n_outputs_max`](crate::ContextParams).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Speculation {
     /// Not at all.

@@ -12,9 +12,6 @@ use crate::error::EngineError;
 use crate::speculate::StepCost;
 use crate::task::{Share, Task};
 
-/// Most bytes of logits in one step, unless a single row is larger: rows of a prompt can all be wanted.
-const MAX_LOGITS_BYTES: usize = 64 << 20;
-
 /// Takes the events of one task.
 pub(crate) trait Listener {
     /// An event; breaking ends the task.
@@ -63,7 +60,7 @@ impl Stepper {
         self.shares.clear();
         self.shares.resize(seats.len(), Share::default());
         let mut size = StepSize::default();
-        let max_out = (MAX_LOGITS_BYTES / (4 * context.model().n_vocab())).max(1);
+        let (max_tokens, max_out) = (context.n_ubatch(), context.n_outputs_max());
         let mut n_out = 0;
         for streaming in [true, false] {
             for (seat, share) in seats.iter().zip(&mut self.shares) {
@@ -71,7 +68,9 @@ impl Stepper {
                 if !task.is_active() || task.seq().is_none() || task.is_streaming(context) != streaming {
                     continue;
                 }
-                let n_tokens = if streaming { 1 } else { n_chunk.saturating_sub(size.n_read) };
+                // Memory is planned for so many tokens in a step; where streams alone are more, one is read still.
+                let n_most = max_tokens.saturating_sub(size.n_streams + size.n_guesses).max(1).min(n_chunk);
+                let n_tokens = if streaming { 1 } else { n_most.saturating_sub(size.n_read) };
                 // A stream must get its row of logits, whatever others want.
                 *share = task.share(context, n_tokens, max_out.saturating_sub(n_out).max(streaming.into()));
                 n_out += share.n_out;

@@ -141,6 +141,7 @@ impl Setting {
             n_ctx,
             n_seq_max: self.n_seq_max,
             n_kv: self.n_kv,
+            n_outputs_max: Some(48),
             n_ubatch: self.n_ubatch,
             n_threads: Some(self.n_threads),
             ..ContextParams::default()

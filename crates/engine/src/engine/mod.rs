@@ -74,7 +74,7 @@ pub struct EngineParams {
 impl Default for EngineParams {
     fn default() -> Self {
         EngineParams {
-            context: ContextParams { n_seq_max: 8, ..ContextParams::default() },
+            context: ContextParams { n_seq_max: 8, n_outputs_max: Some(32), ..ContextParams::default() },
             max_stall: Duration::from_millis(250),
             max_queue: 256,
             max_wait: None,
