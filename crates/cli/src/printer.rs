@@ -38,6 +38,13 @@ impl<'a> Printer<'a> {
             }
             Event::Token { .. } => self.reading = None,
             Event::Text(text) => self.text(&text),
+            Event::Dropped(dropped) => report::note(format_args!(
+                "the context is full: {} tokens are dropped, after the first {}",
+                dropped.n_tokens, dropped.position
+            )),
+            Event::DroppedTurn { n_messages } => report::note(format_args!(
+                "the context is full: the oldest turn, {n_messages} messages, is dropped"
+            )),
             _ => {}
         }
         let is_over = self.failed.is_some() || self.interrupt.is_set();
@@ -61,7 +68,9 @@ impl<'a> Printer<'a> {
             self.out.piece("\n")?;
         }
         if generated.reason == FinishReason::ContextFull {
-            report::warning("the context is full, so the answer is cut off; -c makes it larger");
+            report::warning(
+                "the context is full, so the answer is cut off; -c makes it larger, --context-shift drops the oldest",
+            );
         }
         Ok(())
     }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use minfer_engine::sampler::SamplerParams;
 use minfer_engine::{
-    ContextParams, Engine, EngineError, EngineParams, GenerateParams, LoadOptions, Model, Request, Speculation,
+    ContextParams, Engine, EngineError, EngineParams, GenerateParams, LoadOptions, Model, Request,
+    Speculation,
 };
 
 type Outcome<T> = Result<T, EngineError>;
@@ -31,7 +32,8 @@ fn main() -> Outcome<()> {
 }
 
 fn engine(model: &Arc<Model>, n_seq_max: usize) -> Outcome<Engine> {
-    let context = ContextParams { n_seq_max, n_ctx: 4608, n_outputs_max: Some(32), ..ContextParams::default() };
+    let context =
+        ContextParams { n_seq_max, n_ctx: 4608, n_outputs_max: Some(32), ..ContextParams::default() };
     Engine::new(model, &EngineParams { context, ..EngineParams::default() })
 }
 
@@ -43,7 +45,8 @@ fn request(prompt: Vec<u32>, n_predict: usize) -> Request {
 }
 
 fn prompt(model: &Model, topic: usize, n_tokens: usize) -> Outcome<Vec<u32>> {
-    let text = format!("Chapter {topic}. ") + &"It was the best of times, it was the worst of times. ".repeat(n_tokens / 8);
+    let text = format!("Chapter {topic}. ")
+        + &"It was the best of times, it was the worst of times. ".repeat(n_tokens / 8);
     let tokens = model.encode(&text)?;
     Ok(tokens.into_iter().cycle().take(n_tokens).collect())
 }
@@ -65,7 +68,10 @@ fn decode(model: &Arc<Model>, n_streams: usize) -> Outcome<()> {
     // The first run builds the graphs.
     rate(n_streams)?;
     let (one, all) = (rate(1)?, rate(n_streams)?);
-    println!("decode: 1 stream {one:.1} tokens/s, {n_streams} streams {all:.1} tokens/s, {:.2} times", all / one);
+    println!(
+        "decode: 1 stream {one:.1} tokens/s, {n_streams} streams {all:.1} tokens/s, {:.2} times",
+        all / one
+    );
     Ok(())
 }
 
@@ -123,7 +129,11 @@ fn second_turn(model: &Arc<Model>) -> Outcome<()> {
 fn guesses(model: &Arc<Model>) -> Outcome<()> {
     let engine = engine(model, 1)?;
     let texts = [
-        ("repetitive", "fn get_a(&self) -> u32 { self.a }\nfn get_b(&self) -> u32 { self.b }\nfn get_c(&self)".to_owned()),
+        (
+            "repetitive",
+            "fn get_a(&self) -> u32 { self.a }\nfn get_b(&self) -> u32 { self.b }\nfn get_c(&self)"
+                .to_owned(),
+        ),
         ("new", "Once upon a time, in a land far away, there lived".to_owned()),
     ];
     for (name, text) in texts {

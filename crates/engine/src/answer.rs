@@ -27,6 +27,11 @@ pub enum Event {
     Text(String),
     /// The context was full, and tokens were dropped.
     Dropped(Dropped),
+    /// The conversation was too long for the context, and its oldest turn was dropped.
+    DroppedTurn {
+        /// Messages of the turn.
+        n_messages: usize,
+    },
     /// The answer is complete; nothing follows. Streams end with it.
     Done(Box<Generated>),
 }

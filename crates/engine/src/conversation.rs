@@ -1,4 +1,8 @@
 //! A conversation in one sequence: messages, the template, and a cache that is appended to instead of read again.
+//!
+//! With [`OnFull::DropOldest`] a conversation goes on for as long as one likes: before an answer, the oldest turns are
+//! dropped until there is room for it. The system message stays. The text is rendered and read anew from where it differs,
+//! so an answer is what a conversation without those turns would have got.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +15,7 @@ use crate::context::{Context, SeqId};
 use crate::error::EngineError;
 use crate::generate::generate;
 use crate::model::Model;
-use crate::request::GenerateParams;
+use crate::request::{GenerateParams, OnFull};
 
 /// Messages and how they become a prompt.
 #[derive(Debug)]
@@ -21,6 +25,7 @@ pub struct Conversation {
     kwargs: Map<String, Value>,
     /// The last prompt, and that prompt with its answer.
     known: Vec<Known>,
+    dropped: Vec<Value>,
 }
 
 /// A text and the tokens that were read and generated for it. The same text tokenized anew may give other tokens, since a
@@ -34,12 +39,17 @@ struct Known {
 impl Conversation {
     /// An empty conversation; `kwargs` are template arguments such as `enable_thinking`.
     pub fn new(template: ChatTemplate, kwargs: Map<String, Value>) -> Self {
-        Conversation { template, messages: Vec::new(), kwargs, known: Vec::new() }
+        Conversation { template, messages: Vec::new(), kwargs, known: Vec::new(), dropped: Vec::new() }
     }
 
     /// The messages so far, as OpenAI spells them.
     pub fn messages(&self) -> &[Value] {
         &self.messages
+    }
+
+    /// Messages that were dropped because the context was full, oldest first.
+    pub fn dropped(&self) -> &[Value] {
+        &self.dropped
     }
 
     /// Replaces the system message, or removes it; it always comes first.
@@ -80,6 +90,10 @@ impl Conversation {
     }
 
     /// Generates the assistant's next message and adds it. When generation fails, the messages stay as they were.
+    ///
+    /// With [`OnFull::DropOldest`] turns are dropped first, so that a quarter of the context, or `n_predict` if that is
+    /// less, is left for the answer; its `keep` is the conversation's to know: whatever comes before the first turn. An
+    /// answer longer than that loses the oldest tokens after it.
     pub fn reply(
         &mut self,
         context: &mut Context,
@@ -87,15 +101,70 @@ impl Conversation {
         params: &GenerateParams,
         sink: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Generated, EngineError> {
-        let text = self.render()?;
-        let prompt = self.encode(context.model(), &text)?;
-        let answer = generate(context, seq, &prompt, params, sink)?;
+        let messages = self.messages.clone();
+        let answer = self.try_reply(context, seq, params, sink);
+        match &answer {
+            Ok(_) => {
+                let n_dropped = messages.len() + 1 - self.messages.len();
+                let first = messages.iter().take_while(|m| m["role"] == "system").count();
+                self.dropped.extend(messages.into_iter().skip(first).take(n_dropped));
+            }
+            Err(_) => self.messages = messages,
+        }
+        answer
+    }
+
+    fn try_reply(
+        &mut self,
+        context: &mut Context,
+        seq: SeqId,
+        params: &GenerateParams,
+        sink: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<Generated, EngineError> {
+        let mut params = params.clone();
+        let mut text = self.render()?;
+        let mut prompt = self.encode(context.model(), &text)?;
+        if matches!(params.on_full, OnFull::DropOldest { .. }) {
+            let n_ctx = context.n_ctx();
+            let n_room = params.n_predict.unwrap_or(usize::MAX).min(n_ctx / 4);
+            while prompt.len() + n_room > n_ctx
+                && let Some(n_messages) = self.drop_turn()
+            {
+                // Whoever breaks now is asked again with the first part of the prompt that is read.
+                let _ = sink(Event::DroppedTurn { n_messages });
+                text = self.render()?;
+                prompt = self.encode(context.model(), &text)?;
+            }
+            params.on_full =
+                OnFull::DropOldest { keep: self.n_before_turns(context.model(), &prompt).min(n_ctx / 2) };
+        }
+        let answer = generate(context, seq, &prompt, &params, sink)?;
         self.push("assistant", &answer.text);
         self.known = vec![Known { text, tokens: prompt }];
         if !params.special {
             self.remember(&answer);
         }
         Ok(answer)
+    }
+
+    /// Drops the oldest turn, from its question to the next, unless it is the last; gives the number of messages.
+    fn drop_turn(&mut self) -> Option<usize> {
+        let first = self.messages.iter().position(|m| m["role"] != "system")?;
+        let next = self.messages[first + 1..].iter().position(|m| m["role"] == "user")?;
+        self.messages.drain(first..=first + next);
+        Some(next + 1)
+    }
+
+    /// Tokens of a prompt before its first turn: what it has in common with a conversation that says nothing.
+    fn n_before_turns(&self, model: &Model, prompt: &[u32]) -> usize {
+        let mut messages = self.messages.clone();
+        messages.retain(|m| m["role"] == "system");
+        messages.push(json!({ "role": "user", "content": "" }));
+        let mut input = RenderInput::new(Value::Array(messages));
+        input.kwargs = self.kwargs.clone();
+        // A template that refuses an empty question leaves nothing to compare with.
+        let silent = self.template.render(&input).ok().and_then(|text| model.encode_chat(&text).ok());
+        silent.map_or(0, |silent| silent.iter().zip(prompt).take_while(|(a, b)| a == b).count())
     }
 
     fn encode(&self, model: &Model, text: &str) -> Result<Vec<u32>, EngineError> {

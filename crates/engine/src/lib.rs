@@ -17,6 +17,9 @@
 //! println!("\n{} tokens, {:?}", done.tokens.len(), done.reason);
 //! # Ok::<(), minfer_engine::EngineError>(())
 //! ```
+//!
+//! For many requests at once, from blocking or async code, there is [`Engine`]. A request gets the same tokens there, bit for
+//! bit, whatever else runs.
 
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use common::*;
 use minfer_engine::sampler::SamplerParams;
-use minfer_engine::{Context, Conversation, GenerateParams, Generated, SeqId};
+use minfer_engine::{Context, Conversation, Event, GenerateParams, Generated, OnFull, SeqId};
 
 /// Greedy answers of six tokens, whatever they are.
 fn six_tokens() -> GenerateParams {
@@ -102,4 +102,69 @@ fn an_answer_that_was_cut_is_tokenized_as_it_is_shown() {
         model.tokenizer().decode(&prompt, true).unwrap(),
         model.tokenizer().decode(&shown, true).unwrap()
     );
+}
+
+#[test]
+fn a_long_conversation_drops_its_oldest_turns_and_answers_as_one_without_them() {
+    let model = load(&data().join("qwen2-tied-q4_0.gguf"));
+    let params = GenerateParams { on_full: OnFull::DropOldest { keep: 0 }, ..six_tokens() };
+    let mut context = context(&model, &small());
+    let seq = context.new_sequence().unwrap();
+    let new = || {
+        let mut talk = Conversation::new(model.chat_template(false).unwrap(), Default::default());
+        talk.set_system(Some("be brief"));
+        talk
+    };
+    let mut talk = new();
+    let mut n_dropped = 0;
+    for turn in 0..12 {
+        talk.push("user", &format!("the cat sat on mat number {turn}"));
+        let answer = talk.reply(&mut context, seq, &params, &mut |event| {
+            if let Event::DroppedTurn { n_messages } = event {
+                n_dropped += n_messages;
+            }
+            ControlFlow::Continue(())
+        });
+        let answer = answer.unwrap();
+        assert_eq!((answer.tokens.len(), &answer.dropped[..]), (6, &[][..]), "turn {turn}");
+        assert_eq!(talk.messages()[0]["content"], "be brief");
+        assert_eq!(talk.messages().len() + talk.dropped().len(), 1 + 2 * (turn + 1));
+        if turn < 11 {
+            continue;
+        }
+        // The same messages, told to a context that has never seen the others.
+        let mut fresh = new();
+        let (last, before) = talk.messages().split_last().unwrap();
+        assert_eq!(last["role"], "assistant");
+        for message in &before[1..] {
+            fresh.push(message["role"].as_str().unwrap(), message["content"].as_str().unwrap());
+        }
+        let mut cold = common::context(&model, &small());
+        let seq = cold.new_sequence().unwrap();
+        assert_eq!(reply(&mut fresh, &mut cold, seq, &params).text, answer.text);
+    }
+    assert_eq!(talk.dropped().len(), n_dropped);
+    assert!((4..24).contains(&n_dropped), "{n_dropped}");
+    // Without leave to drop, it is refused and stays as it was.
+    talk.push("user", &"the cat sat on the mat. ".repeat(60));
+    let before = talk.messages().to_vec();
+    assert!(talk.reply(&mut context, seq, &six_tokens(), &mut |_| ControlFlow::Continue(())).is_err());
+    assert_eq!(talk.messages(), before);
+}
+
+#[test]
+fn an_answer_that_outgrows_the_context_goes_on_behind_the_system_message() {
+    let model = load(&data().join("qwen2-tied-q4_0.gguf"));
+    let params =
+        GenerateParams { on_full: OnFull::DropOldest { keep: 0 }, n_predict: Some(400), ..six_tokens() };
+    let mut context = context(&model, &small());
+    let seq = context.new_sequence().unwrap();
+    let mut talk = Conversation::new(model.chat_template(false).unwrap(), Default::default());
+    talk.set_system(Some("be brief"));
+    talk.push("user", "the cat");
+    let answer = reply(&mut talk, &mut context, seq, &params);
+    assert_eq!(answer.tokens.len(), 400);
+    let system = model.encode_chat("<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\n").unwrap();
+    assert!(!answer.dropped.is_empty());
+    assert!(answer.dropped.iter().all(|dropped| dropped.position == system.len()), "{:?}", answer.dropped);
 }

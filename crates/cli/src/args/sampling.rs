@@ -1,8 +1,8 @@
 //! How tokens are chosen, and when to stop.
 
 use clap::Args;
-use minfer_engine::GenerateParams;
 use minfer_engine::sampler::SamplerParams;
+use minfer_engine::{GenerateParams, OnFull};
 
 /// Where these flags stand in the help.
 const HEADING: &str = "Sampling";
@@ -55,6 +55,13 @@ pub(crate) struct SamplingArgs {
     /// End the answer before this text (may be repeated)
     #[arg(short = 'r', long, visible_alias = "reverse-prompt", value_name = "TEXT", allow_hyphen_values = true, help_heading = HEADING)]
     stop: Vec<String>,
+    /// Drop the oldest when the context is full, and go on: whole turns of a conversation, whose system message stays, or
+    /// else tokens after the first --keep
+    #[arg(long, help_heading = HEADING)]
+    context_shift: bool,
+    /// Tokens at the beginning of the prompt that --context-shift leaves in place
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = HEADING)]
+    keep: usize,
     /// Go on after the token that ends an answer
     #[arg(long, help_heading = HEADING)]
     ignore_eos: bool,
@@ -72,6 +79,7 @@ impl SamplingArgs {
             stop: self.stop.clone(),
             ignore_eos: self.ignore_eos,
             special: self.special,
+            on_full: if self.context_shift { OnFull::DropOldest { keep: self.keep } } else { OnFull::Stop },
             ..GenerateParams::default()
         }
     }

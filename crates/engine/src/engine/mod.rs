@@ -1,35 +1,4 @@
 //! Many requests at once over one context.
-//!
-//! ```no_run
-//! use minfer_engine::{Engine, EngineParams, Event, GenerateParams, LoadOptions, Model, Request};
-//!
-//! let model = Model::load("model.gguf".as_ref(), &LoadOptions::default())?;
-//! let engine = Engine::new(&model, &EngineParams::default())?;
-//!
-//! // From code that blocks: an iterator of events, or the whole answer.
-//! let prompt = model.encode("Once upon a time")?;
-//! let mut stream = engine.submit(Request::new(prompt.clone(), GenerateParams::default()))?;
-//! for event in stream.blocking() {
-//!     match event? {
-//!         Event::Text(text) => print!("{text}"),
-//!         Event::Done(answer) => println!("\n{:?}, {:?}", answer.reason, answer.timings),
-//!         _ => {}
-//!     }
-//! }
-//!
-//! // From async code, on any runtime: a `futures_core::Stream`, or calls to await.
-//! async fn first_text(engine: &Engine, request: Request) -> Result<String, minfer_engine::EngineError> {
-//!     let mut stream = engine.submit(request)?;
-//!     while let Some(event) = stream.next_event().await {
-//!         if let Event::Text(text) = event? {
-//!             return Ok(text); // Dropping the stream cancels the request.
-//!         }
-//!     }
-//!     Ok(String::new())
-//! }
-//! # let _ = first_text(&engine, Request::new(prompt, GenerateParams::default()));
-//! # Ok::<(), minfer_engine::EngineError>(())
-//! ```
 
 mod draft;
 mod pace;
@@ -82,7 +51,40 @@ impl Default for EngineParams {
     }
 }
 
-/// Runs many requests at once. Handles are cheap to clone and can be used from any thread; the engine ends when the last
+/// Runs many requests at once.
+///
+/// ```no_run
+/// use minfer_engine::{Engine, EngineParams, Event, GenerateParams, LoadOptions, Model, Request};
+///
+/// let model = Model::load("model.gguf".as_ref(), &LoadOptions::default())?;
+/// let engine = Engine::new(&model, &EngineParams::default())?;
+///
+/// // From code that blocks: an iterator of events, or the whole answer.
+/// let prompt = model.encode("Once upon a time")?;
+/// let mut stream = engine.submit(Request::new(prompt.clone(), GenerateParams::default()))?;
+/// for event in stream.blocking() {
+///     match event? {
+///         Event::Text(text) => print!("{text}"),
+///         Event::Done(answer) => println!("\n{:?}, {:?}", answer.reason, answer.timings),
+///         _ => {}
+///     }
+/// }
+///
+/// // From async code, on any runtime: a `futures_core::Stream`, or calls to await.
+/// async fn first_text(engine: &Engine, request: Request) -> Result<String, minfer_engine::EngineError> {
+///     let mut stream = engine.submit(request)?;
+///     while let Some(event) = stream.next_event().await {
+///         if let Event::Text(text) = event? {
+///             return Ok(text); // Dropping the stream cancels the request.
+///         }
+///     }
+///     Ok(String::new())
+/// }
+/// # let _ = first_text(&engine, Request::new(prompt, GenerateParams::default()));
+/// # Ok::<(), minfer_engine::EngineError>(())
+/// ```
+///
+/// Handles are cheap to clone and can be used from any thread; the engine ends when the last
 /// one is gone and all requests are done.
 ///
 /// Company does not matter: the tokens and log-probabilities of a request are bit for bit what it would get alone.
