@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::sampler::TokenLogprob;
+use crate::sampler::{SamplerState, TokenLogprob};
 use crate::speculate::SpeculationReport;
 
 /// What happens while generating.
@@ -136,6 +136,8 @@ pub struct Generated {
     pub timings: Timings,
     /// The seed of its draws, also when none was asked for.
     pub seed: u64,
+    /// The sampler after the last token: [`GenerateParams::resume`](crate::GenerateParams::resume) goes on with it.
+    pub sampler: SamplerState,
     /// For each of its tokens; empty unless asked for.
     pub logprobs: Vec<StepLogprobs>,
     /// For each token of the prompt after the first; empty unless asked for.

@@ -240,6 +240,29 @@ impl Context {
         n_tokens.div_ceil(KV_BLOCK)
     }
 
+    /// Blocks of a sequence, in the order of its positions.
+    pub(crate) fn blocks(&self, seq: SeqId) -> &[u32] {
+        self.kv.blocks(seq.0)
+    }
+
+    /// Makes an empty sequence hold `tokens`, whose keys and values the caller writes into its blocks.
+    pub(crate) fn hold(&mut self, seq: SeqId, tokens: &[u32]) -> Result<(), EngineError> {
+        if !self.kv.contains(seq.0) {
+            return Err(EngineError::NoSequence { n_seq_max: self.kv.n_seq_max() });
+        }
+        self.buffers.lens.clear();
+        self.buffers.lens.resize(self.kv.n_seq_max(), 0);
+        self.buffers.lens[seq.0] = tokens.len();
+        self.reserve()?;
+        tokens.iter().for_each(|token| self.kv.push(seq.0, *token));
+        Ok(())
+    }
+
+    /// The type of the cache.
+    pub(crate) fn kv_type_name(&self) -> &'static str {
+        self.cparams.kv_type.dtype().name()
+    }
+
     /// Blocks that a sequence holds.
     pub(crate) fn n_blocks_of(&self, seq: SeqId) -> usize {
         self.kv.blocks(seq.0).len()

@@ -14,6 +14,7 @@ use crate::constraint::ConstraintError;
 use crate::memory::Shortage;
 use crate::npz::NpzError;
 use crate::sampler::{ParamError, SampleError};
+use crate::session::SessionError;
 use crate::stop::StopError;
 
 /// Whose fault an error is: decides exit codes and HTTP statuses.
@@ -158,6 +159,9 @@ pub enum EngineError {
     /// A stop string cannot be used.
     #[error(transparent)]
     Stop(#[from] StopError),
+    /// A session could not be saved or restored.
+    #[error(transparent)]
+    Session(Box<SessionError>),
     /// A step failed.
     #[error(transparent)]
     Step(Box<StepError>),
@@ -199,7 +203,8 @@ boxed!(
     Tokenizer(TokenizerError),
     Template(TemplateError),
     Step(StepError),
-    Memory(Shortage)
+    Memory(Shortage),
+    Session(SessionError)
 );
 
 impl EngineError {
@@ -242,6 +247,7 @@ impl EngineError {
             EngineError::Cpu(CpuError::Pool(PoolError::Spawn(_))) => Fault::Device,
             EngineError::Cpu(_) => Fault::BadRequest,
             EngineError::Memory(_) | EngineError::OutOfBlocks { .. } => Fault::OutOfMemory,
+            EngineError::Session(e) => e.fault(),
             EngineError::Step(e) => step_fault(e),
             EngineError::Trace(_) => Fault::Device,
         }

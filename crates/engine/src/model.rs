@@ -1,7 +1,7 @@
 //! A loaded model: file, architecture, tokenizer, chat template.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use minfer_gguf::{Gguf, OpenOptions, Value};
 use minfer_graph::WeightSource;
@@ -10,6 +10,7 @@ use minfer_text::tokenizer::{EncodeOptions, Tokenizer};
 
 use crate::backends::SharedBackends;
 use crate::error::EngineError;
+use crate::session::fingerprint;
 use crate::weights::FileWeights;
 
 /// How to load a model.
@@ -34,6 +35,7 @@ pub struct Model {
     tokenizer: Tokenizer,
     weights: Arc<FileWeights>,
     backends: SharedBackends,
+    fingerprint: OnceLock<[u8; 32]>,
 }
 
 impl Model {
@@ -56,7 +58,14 @@ impl Model {
         }
         let file = Arc::new(file);
         let weights = Arc::new(FileWeights::new(file.clone()));
-        Ok(Arc::new(Model { file, description, tokenizer, weights, backends: SharedBackends::default() }))
+        Ok(Arc::new(Model {
+            file,
+            description,
+            tokenizer,
+            weights,
+            backends: SharedBackends::default(),
+            fingerprint: OnceLock::new(),
+        }))
     }
 
     /// The file.
@@ -98,6 +107,11 @@ impl Model {
 
     pub(crate) fn weights(&self) -> Arc<dyn WeightSource> {
         self.weights.clone()
+    }
+
+    /// What sessions of this model are tied to; computed when it is first asked for.
+    pub(crate) fn fingerprint(&self) -> [u8; 32] {
+        *self.fingerprint.get_or_init(|| fingerprint(&self.description, &self.file))
     }
 
     pub(crate) fn backends(&self) -> &SharedBackends {

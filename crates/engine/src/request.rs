@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::constraint::TokenConstraint;
-use crate::sampler::SamplerParams;
+use crate::sampler::{SamplerParams, SamplerState};
 
 /// What to generate and when to stop.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,9 @@ pub struct GenerateParams {
     pub on_full: OnFull,
     /// Read the whole prompt, whatever is cached of it.
     pub skip_cache: bool,
+    /// The state of a sampler whose draws this answer goes on with, instead of a seed's; its history counts for nothing,
+    /// since the prompt has it.
+    pub resume: Option<SamplerState>,
     /// Guess tokens ahead and verify several in one step; the answer is the same, bit for bit.
     pub speculation: Speculation,
 }

@@ -270,6 +270,16 @@ pub trait BackendDriver: Send + Sync {
         0
     }
 
+    /// Reads one block of a region that this backend made, in its own layout, into all of `out`.
+    fn read_kv_block(&self, region: &dyn Buffer, block: usize, out: &mut [u8]) -> Result<(), KernelFault> {
+        region.read(block.saturating_mul(out.len()), out)
+    }
+
+    /// Writes one block as [`Self::read_kv_block`] read it.
+    fn write_kv_block(&self, region: &dyn Buffer, block: usize, bytes: &[u8]) -> Result<(), KernelFault> {
+        region.write(block.saturating_mul(bytes.len()), bytes)
+    }
+
     /// Loads one weight ahead of [`Self::prepare`], so that a caller can show progress. Loading twice is free.
     fn load_weight(&self, usage: WeightUse<'_>, weights: &dyn WeightSource) -> Result<(), KernelFault>;
 

@@ -151,6 +151,43 @@ impl KvCache {
         Ok(())
     }
 
+    /// Bytes of one block of a layer's keys or values, once reserved.
+    pub fn block_bytes(&self, layer: usize, part: KvPart, registry: &Registry) -> Result<usize, KernelFault> {
+        match (self.specs.get(layer), self.regions.get(&(layer, part))) {
+            (Some(spec), Some((backend, _))) => Ok(driver(registry, *backend)?.kv_block_bytes(spec, part)),
+            _ => Err(KernelFault::Bug(format!("layer {layer} has no KV cache yet"))),
+        }
+    }
+
+    /// Reads one block, in the layout of its backend, into all of `out`.
+    pub fn read_block(
+        &self,
+        (layer, part): (usize, KvPart),
+        block: u32,
+        registry: &Registry,
+        out: &mut [u8],
+    ) -> Result<(), KernelFault> {
+        let (backend, region) = self.located(layer, part)?;
+        driver(registry, *backend)?.read_kv_block(region.as_ref(), block as usize, out)
+    }
+
+    /// Writes one block that [`Self::read_block`] read.
+    pub fn write_block(
+        &self,
+        (layer, part): (usize, KvPart),
+        block: u32,
+        registry: &Registry,
+        bytes: &[u8],
+    ) -> Result<(), KernelFault> {
+        let (backend, region) = self.located(layer, part)?;
+        driver(registry, *backend)?.write_kv_block(region.as_ref(), block as usize, bytes)
+    }
+
+    fn located(&self, layer: usize, part: KvPart) -> Result<&(Backend, Arc<dyn Buffer>), KernelFault> {
+        let missing = || KernelFault::Bug(format!("layer {layer} has no KV cache yet"));
+        self.region(layer, part).ok_or_else(missing)
+    }
+
     /// A region and its owner, once reserved.
     pub fn region(&self, layer: usize, part: KvPart) -> Option<&(Backend, Arc<dyn Buffer>)> {
         self.regions.get(&(layer, part))

@@ -23,6 +23,7 @@ Examples:
   minfer run smollm2-135m
   cat letter.txt | minfer run qwen2.5-coder-0.5b --system \"Summarize the text.\"
   minfer run model.gguf --no-template \"Once upon a time\"
+  minfer run model.gguf --session letter.session -p \"$(cat letter.txt)\"
   minfer run model.gguf -n 0 --dump-graph graph.dot")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -31,6 +32,13 @@ pub(crate) struct RunArgs {
     pub(crate) prompt: PromptArgs,
     #[command(flatten)]
     pub(crate) chat: ChatArgs,
+    /// Keep what was read and generated in FILE: begin with what it holds, if it is there, and save it after each answer.
+    /// What prompt and file have in common is not read again, and without --seed draws go on where they ended
+    #[arg(long, visible_alias = "prompt-cache", value_name = "FILE")]
+    pub(crate) session: Option<PathBuf>,
+    /// Begin with what the session holds, and don't save it
+    #[arg(long, visible_alias = "prompt-cache-ro", requires = "session")]
+    pub(crate) session_ro: bool,
     /// Write the tokens of the prompt to standard error first
     #[arg(long)]
     pub(crate) verbose_prompt: bool,

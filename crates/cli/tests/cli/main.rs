@@ -17,6 +17,7 @@ mod render;
 mod run;
 mod schema;
 mod selftest;
+mod session;
 mod support;
 mod terminal;
 mod tokenize;

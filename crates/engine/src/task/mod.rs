@@ -17,7 +17,7 @@ use crate::context::{Context, SeqId};
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::request::{GenerateParams, OnFull, Request};
-use crate::sampler::{Sampler, logprob, top_logprobs};
+use crate::sampler::{Sampler, SamplerState, logprob, top_logprobs};
 use crate::speculate::Speculator;
 
 use text::TextOut;
@@ -83,6 +83,9 @@ impl Task {
             dropped.push(drop_oldest(&mut text, keep, n_ctx));
         }
         text.iter().try_for_each(|token| sampler.accept(*token))?;
+        if let Some(state) = &params.resume {
+            sampler.restore(&SamplerState { history: sampler.state().history, ..state.clone() })?;
+        }
         Ok(Task {
             constraint: request.constraint,
             n_ctx,
@@ -436,6 +439,7 @@ impl Task {
             reason,
             timings: self.timings,
             seed: self.sampler.seed(),
+            sampler: self.sampler.state(),
             logprobs: self.logprobs,
             prompt_logprobs: self.prompt_logprobs,
             departure: self.departure,

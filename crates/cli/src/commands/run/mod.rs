@@ -5,6 +5,7 @@
 
 mod conversation;
 mod history;
+mod keeper;
 mod line;
 mod opening;
 mod speaker;
@@ -16,6 +17,7 @@ use crate::input::Source;
 use crate::shell::Shell;
 use crate::{engine, printer};
 
+use keeper::Keeper;
 use opening::Opening;
 use speaker::{Settings, Speaker};
 
@@ -34,7 +36,9 @@ pub(super) fn run(args: RunArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let mut context = engine::without_weights(&model, &args.context, shell)?;
     let Some(opening) = opening else { return Ok(()) };
     engine::load_weights(&mut context, shell)?;
-    let spoken = Speaker::new(&mut context, settings, shell).and_then(|speaker| speak(opening, speaker));
+    let keeper = Keeper { path: args.session, is_read_only: args.session_ro };
+    let spoken =
+        Speaker::new(&mut context, settings, keeper, shell).and_then(|speaker| speak(opening, speaker));
     let finished = engine::finish(&mut context, &args.context.compute, shell);
     spoken?;
     finished

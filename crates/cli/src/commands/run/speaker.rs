@@ -9,6 +9,7 @@ use crate::printer::{self, Printer};
 use crate::shell::Shell;
 use crate::{escape, report};
 
+use super::keeper::Keeper;
 use super::opening::check_bytes;
 
 /// What to generate and what to tell of it.
@@ -25,6 +26,7 @@ pub(super) struct Speaker<'a> {
     context: &'a mut Context,
     seq: SeqId,
     settings: Settings,
+    keeper: Keeper,
     interrupt: Interrupt,
     shell: &'a mut Shell,
 }
@@ -35,11 +37,16 @@ impl<'a> Speaker<'a> {
     /// Takes over Ctrl-C, which from now on ends an answer instead of the process.
     pub(super) fn new(
         context: &'a mut Context,
-        settings: Settings,
+        mut settings: Settings,
+        keeper: Keeper,
         shell: &'a mut Shell,
     ) -> anyhow::Result<Self> {
-        let (seq, interrupt) = (context.new_sequence()?, Interrupt::listen());
-        Ok(Self { context, seq, settings, interrupt, shell })
+        let seq = context.new_sequence()?;
+        let sampler = keeper.load(context, seq)?;
+        if settings.params.sampler.seed.is_none() {
+            settings.params.resume = sampler;
+        }
+        Ok(Self { context, seq, settings, keeper, interrupt: Interrupt::listen(), shell })
     }
 
     /// Goes on with a text.
@@ -71,6 +78,9 @@ impl<'a> Speaker<'a> {
         let mut printer = Printer::new(&mut self.shell.out, &self.interrupt, true);
         let answer = run(self.context, self.seq, &self.settings.params, &mut |event| printer.event(event))?;
         printer.finish(&answer)?;
+        self.keeper.save(self.context, self.seq, &answer)?;
+        // The next answer of this run has draws of its own.
+        self.settings.params.resume = None;
         if self.settings.with_timings {
             printer::timings(&answer);
         }

@@ -1,0 +1,44 @@
+//! `minfer run --session`: what was read is there the next time.
+
+use std::fs;
+
+use crate::support::*;
+
+const RUN: [&str; 9] = ["run", TINY, "--no-template", "-n", "6", "--no-timings", "--temp", "0.9", "-p"];
+
+#[test]
+fn a_session_is_kept_and_found_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let session = path.to_str().unwrap();
+    let run = |prompt: &str, more: &[&str]| {
+        let args: Vec<&str> = RUN.iter().copied().chain([prompt, "--session", session]).collect();
+        minfer(args.into_iter().chain(more.iter().copied())).assert().success()
+    };
+    let first = stdout(&run("abcdefgh", &["--seed", "5"]));
+    let held = fs::read(&path).unwrap();
+    let again = run("abcdefgh", &["--seed", "5", "--session-ro"]);
+    assert_eq!(stdout(&again), first, "a restored cache changes nothing");
+    assert!(stderr(&again).contains("s holds 13 tokens"), "{}", stderr(&again));
+    assert_eq!(fs::read(&path).unwrap(), held, "a session that is only read stays as it is");
+    // Without a seed the draws go on where the session ended, so the same run twice is the same.
+    let ro = ["--session-ro"];
+    assert_eq!(stdout(&run("abcdefgh", &ro)), stdout(&run("abcdefgh", &ro)));
+    run("other", &["--prompt-cache-ro"]);
+    run("other", &[]);
+    assert_ne!(fs::read(&path).unwrap(), held);
+}
+
+#[test]
+fn what_is_no_session_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("letter.txt");
+    fs::write(&path, "Dear Sir or Madam,").unwrap();
+    let args = RUN.iter().copied().chain(["x", "--prompt-cache", path.to_str().unwrap()]);
+    let refused = minfer(args).assert().code(3);
+    assert!(stderr(&refused).contains("letter.txt is no session of minfer"), "{}", stderr(&refused));
+    assert_eq!(fs::read(&path).unwrap(), b"Dear Sir or Madam,");
+    let missing = folder.path().join("missing");
+    let args = RUN.iter().copied().chain(["x", "--session-ro", "--session", missing.to_str().unwrap()]);
+    minfer(args).assert().code(5);
+}
