@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use minfer_engine::sampler::SamplerParams;
 use minfer_engine::{
-    ContextParams, Engine, EngineError, EngineParams, GenerateParams, LoadOptions, Model, Request,
-    Speculation,
+    Context, ContextParams, Engine, EngineError, EngineParams, GenerateParams, LoadOptions, Model, Request,
+    Row, Speculation,
 };
 
 type Outcome<T> = Result<T, EngineError>;
@@ -25,6 +25,7 @@ fn main() -> Outcome<()> {
     let mut number = |default| args.next().and_then(|n| n.parse().ok()).unwrap_or(default);
     let (n_streams, n_long) = (number(8), number(4000));
     let model = Model::load(path.as_ref(), &LoadOptions::default())?;
+    graphs(&model, n_streams)?;
     decode(&model, n_streams)?;
     stalls(&model, n_long)?;
     second_turn(&model)?;
@@ -49,6 +50,33 @@ fn prompt(model: &Model, topic: usize, n_tokens: usize) -> Outcome<Vec<u32>> {
         + &"It was the best of times, it was the worst of times. ".repeat(n_tokens / 8);
     let tokens = model.encode(&text)?;
     Ok(tokens.into_iter().cycle().take(n_tokens).collect())
+}
+
+/// What a step costs whose graph has to be built, beside one that finds it ready.
+fn graphs(model: &Arc<Model>, n_streams: usize) -> Outcome<()> {
+    let params = ContextParams { n_seq_max: n_streams, n_ctx: 256, ..ContextParams::default() };
+    let mut context = Context::new(model, &params, &mut |_, _| {})?;
+    let mut rows = Vec::new();
+    for _ in 0..n_streams {
+        rows.push(Row { seq: context.new_sequence()?, token: 1, wants_logits: true });
+    }
+    let mut seconds = [0.0; 2];
+    for _ in 0..20 {
+        for (rebuilt, seconds) in seconds.iter_mut().enumerate() {
+            if rebuilt == 1 {
+                context.scheduler_mut().forget_graphs();
+            }
+            let start = Instant::now();
+            context.step(&rows)?;
+            *seconds += start.elapsed().as_secs_f64() / 20.0;
+        }
+    }
+    println!(
+        "graphs: a step of {n_streams} takes {:.1} ms, {:.1} ms with a new graph",
+        seconds[0] * 1e3,
+        seconds[1] * 1e3
+    );
+    Ok(())
 }
 
 /// Tokens per second of one stream alone and of all together, after their prompts.

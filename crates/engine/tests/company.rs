@@ -13,6 +13,7 @@ use minfer_engine::{
     Context, ContextParams, Engine, EngineParams, Event, EventStream, FinishReason, GenerateParams,
     Generated, Model, Request, Speculation, generate,
 };
+use minfer_graph::KvType;
 
 /// A generator for the tests' own choices.
 struct Random(u64);
@@ -113,6 +114,7 @@ struct Setting {
     n_ubatch: usize,
     /// Positions of the KV cache.
     n_kv: Option<usize>,
+    kv_type: KvType,
     speculation: Speculation,
     skip_cache: bool,
     max_stall: Duration,
@@ -128,6 +130,7 @@ impl Setting {
             n_seq_max: 8,
             n_ubatch: 64,
             n_kv: None,
+            kv_type: KvType::F16,
             speculation: Speculation::Off,
             skip_cache: false,
             max_stall: Duration::from_millis(250),
@@ -141,6 +144,7 @@ impl Setting {
             n_ctx,
             n_seq_max: self.n_seq_max,
             n_kv: self.n_kv,
+            kv_type: self.kv_type,
             n_outputs_max: Some(48),
             n_ubatch: self.n_ubatch,
             n_threads: Some(self.n_threads),
@@ -150,8 +154,9 @@ impl Setting {
 }
 
 /// Each request in a fresh context: nothing shared, nothing cached, one step after the other.
-fn alone(model: &Arc<Model>, mix: &Mix, n_ctx: usize) -> Vec<Answer> {
-    let params = ContextParams { n_seq_max: 1, n_threads: Some(2), n_ctx, ..ContextParams::default() };
+fn alone(model: &Arc<Model>, mix: &Mix, n_ctx: usize, kv_type: KvType) -> Vec<Answer> {
+    let params =
+        ContextParams { n_seq_max: 1, n_threads: Some(2), n_ctx, kv_type, ..ContextParams::default() };
     let one = |i: usize| {
         let mut context: Context = context(model, &params);
         let seq = context.new_sequence().unwrap();
@@ -213,7 +218,7 @@ fn round(engine: &Engine, mix: &Mix, setting: &Setting, seed: u64) -> Vec<Genera
 }
 
 fn check(name: &str, mix: &Mix, model: &Arc<Model>, n_ctx: usize, settings: &[Setting]) {
-    let expected = alone(model, mix, n_ctx);
+    let expected = alone(model, mix, n_ctx, settings[0].kv_type);
     assert!(expected.iter().any(|a| a.tokens.len() > 2), "{name}: answers are not all but empty");
     for setting in settings {
         for (round, found) in ["cold", "warm"].iter().zip(together(model, mix, n_ctx, setting)) {
@@ -261,6 +266,8 @@ fn company_does_not_matter_to_tiny_models() {
             Setting { n_kv: Some(256), n_cancelled: 1, speculation: lookup(), ..plain() },
         ];
         check(name, &mix, &model, 256, &settings);
+        let int8 = Setting { kv_type: KvType::Q8_0, speculation: lookup(), n_cancelled: 1, ..plain() };
+        check(name, &mix, &model, 256, &[int8]);
     }
 }
 

@@ -5,6 +5,8 @@ mod pace;
 mod queue;
 mod stats;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::sync::atomic::Ordering;
