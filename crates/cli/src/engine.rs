@@ -43,6 +43,18 @@ pub(crate) fn with_outputs(
     prepared(model, &settings, args, shell)
 }
 
+/// A context for `n_seq_max` requests at once, its weights loaded.
+pub(crate) fn for_requests(
+    model: &Arc<Model>,
+    args: &ContextArgs,
+    n_seq_max: usize,
+    shell: &Shell,
+) -> anyhow::Result<Context> {
+    let mut context = prepared(model, &planned(model, args, n_seq_max, shell)?, args, shell)?;
+    load_weights(&mut context, shell)?;
+    Ok(context)
+}
+
 fn prepared(
     model: &Arc<Model>,
     settings: &ContextParams,

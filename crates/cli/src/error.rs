@@ -74,6 +74,12 @@ pub(crate) enum CliError {
         /// Why not.
         reason: String,
     },
+    /// The output of a batch has lines that answer other requests.
+    #[error("{} has lines that are no answers to these requests; name another file", path.display())]
+    ForeignOutput {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     WriteFile {
@@ -146,7 +152,7 @@ impl CliError {
     pub(crate) fn fault(&self) -> Fault {
         match self {
             Self::NoModel | Self::ExtraArgument { .. } | Self::Missing { .. } => Fault::Usage,
-            Self::ReadFile { .. } => Fault::Model,
+            Self::ReadFile { .. } | Self::ForeignOutput { .. } => Fault::Model,
             Self::MixedCache | Self::NoTerminal | Self::TextAndTokens | Self::NoTest => Fault::Usage,
             Self::GraphSetting { .. } | Self::NoDotDiff | Self::StepSize { .. } | Self::StepRows { .. } => {
                 Fault::Usage

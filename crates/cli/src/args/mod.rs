@@ -4,6 +4,7 @@
 //! Flags are spelled as users of llama.cpp type them wherever both programs have the same thing.
 
 mod ab;
+mod batch;
 mod bench;
 mod context;
 mod detokenize;
@@ -31,6 +32,7 @@ use std::ffi::OsString;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use ab::AbArgs;
+pub(crate) use batch::BatchArgs;
 pub(crate) use bench::{BenchArgs, BenchFormat};
 pub(crate) use context::{CacheType, ComputeArgs, ContextArgs};
 pub(crate) use detokenize::DetokenizeArgs;
@@ -77,6 +79,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<RunArgs>),
+    Batch(Box<BatchArgs>),
     Bench(BenchArgs),
     Info(InfoArgs),
     Tokenize(TokenizeArgs),

@@ -1,6 +1,7 @@
 //! What the commands do, one file each.
 
 mod ab;
+mod batch;
 mod bench;
 mod completions;
 mod detokenize;
@@ -25,6 +26,7 @@ use crate::shell::Shell;
 pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
     match command {
         Command::Run(args) => run::run(*args, shell),
+        Command::Batch(args) => batch::run(&args, shell),
         Command::Bench(args) => bench::run(&args, shell),
         Command::Info(args) => info::run(&args, shell),
         Command::Tokenize(args) => tokenize::run(args, shell),

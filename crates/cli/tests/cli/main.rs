@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests may, like the tests")]
 
 mod ab;
+mod batch;
 mod bench;
 mod graph;
 mod hostile;

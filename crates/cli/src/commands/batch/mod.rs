@@ -1,0 +1,220 @@
+//! `minfer batch`: a file of requests, answered many at once.
+//!
+//! Threads take lines, hand them to the engine and wait for the answers; there are more of them than requests that run, so
+//! that the engine always has a next one. One thread, this one, writes: a line is on disk before it counts as reported.
+
+mod answer;
+mod body;
+mod input;
+mod output;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use minfer_engine::{Engine, EngineError, EngineParams, Fault, FinishReason, Generated, Model, Request};
+use minfer_hub::DEFAULT_MODEL;
+use minfer_text::chat::ChatTemplate;
+use serde_json::Value;
+
+use crate::args::BatchArgs;
+use crate::error::CliError;
+use crate::interrupt::Interrupt;
+use crate::progress::{Meter, Unit};
+use crate::shell::Shell;
+use crate::{engine, report};
+
+use body::ApiError;
+use input::Line;
+use output::Output;
+
+/// How often it is asked whether to stop.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Requests that wait for each that runs.
+const WAITING_PER_RUNNING: usize = 2;
+
+pub(super) fn run(args: &BatchArgs, shell: &mut Shell) -> anyhow::Result<()> {
+    let text = input::read(&args.input)?;
+    let lines = input::lines(&text);
+    let output = Output::open(&args.output, &lines)?;
+    let (n_lines, left) = (lines.len(), output.left(lines));
+    if left.len() < n_lines {
+        report::note(format_args!("{} of {n_lines} requests are answered already", n_lines - left.len()));
+    }
+    if left.is_empty() {
+        return Ok(());
+    }
+    let model = engine::load(args.model.as_deref().unwrap_or(DEFAULT_MODEL), &args.open)?;
+    let context = engine::for_requests(&model, &args.context, args.parallel, shell)?;
+    let n_threads = args.parallel.saturating_mul(1 + WAITING_PER_RUNNING).min(left.len());
+    let params = EngineParams { max_queue: n_threads, ..EngineParams::default() };
+    let batch = Batch {
+        template: model.chat_template(false).map_err(|e| e.to_string()),
+        name: args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
+        engine: Engine::with_context(context, None, &params)?,
+        left: &left,
+        next: AtomicUsize::new(0),
+        is_stopped: AtomicBool::new(false),
+    };
+    let done = batch.run(n_threads, output, n_lines);
+    let closed = batch.engine.close();
+    let totals = done?;
+    let mut context = closed?;
+    report::note(totals);
+    engine::finish(&mut context, &args.context.compute, shell)
+}
+
+/// What was answered in this run.
+struct Totals {
+    n_answered: usize,
+    n_failed: usize,
+    n_tokens: usize,
+    time: Duration,
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = self.n_tokens as f64 / self.time.as_secs_f64().max(1e-9);
+        write!(f, "{} requests answered", self.n_answered)?;
+        if self.n_failed > 0 {
+            write!(f, ", {} of them with an error", self.n_failed)?;
+        }
+        write!(f, "; {} tokens in {:.1} s, {rate:.1} a second", self.n_tokens, self.time.as_secs_f64())
+    }
+}
+
+/// One line that is to be reported.
+struct Finished {
+    line: Value,
+    n_tokens: usize,
+    is_error: bool,
+}
+
+struct Batch<'a> {
+    template: Result<ChatTemplate, String>,
+    name: String,
+    engine: Engine,
+    left: &'a [Line<'a>],
+    next: AtomicUsize,
+    is_stopped: AtomicBool,
+}
+
+impl Batch<'_> {
+    fn run(&self, n_threads: usize, mut output: Output, n_lines: usize) -> anyhow::Result<Totals> {
+        let interrupt = Interrupt::listen();
+        let (sender, receiver) = channel();
+        std::thread::scope(|scope| {
+            for _ in 0..n_threads {
+                let sender = sender.clone();
+                scope.spawn(move || self.answer_lines(&sender));
+            }
+            drop(sender);
+            let done = self.report(&receiver, &mut output, n_lines, &interrupt);
+            if done.is_err() {
+                self.is_stopped.store(true, Ordering::Relaxed);
+                // Ends what runs, so that no thread waits for it. The context is of no use any more.
+                let _ = self.engine.close();
+                // What was complete is reported all the same, unless reporting is what failed.
+                if interrupt.is_set() {
+                    for finished in receiver.iter().flatten() {
+                        output.append(&finished.line)?;
+                    }
+                }
+            }
+            done
+        })
+    }
+
+    /// Writes what comes in, until nothing more does.
+    fn report(
+        &self,
+        receiver: &Receiver<Result<Finished, EngineError>>,
+        output: &mut Output,
+        n_lines: usize,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Totals> {
+        let mut meter = Meter::new("answering", Unit::Things("requests"));
+        let n_before = n_lines - self.left.len();
+        let start = Instant::now();
+        let mut totals = Totals { n_answered: 0, n_failed: 0, n_tokens: 0, time: Duration::ZERO };
+        loop {
+            if interrupt.is_set() {
+                return Err(CliError::Interrupted.into());
+            }
+            let finished = match receiver.recv_timeout(GLANCE) {
+                Ok(finished) => finished?,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            output.append(&finished.line)?;
+            totals.n_answered += 1;
+            totals.n_failed += usize::from(finished.is_error);
+            totals.n_tokens += finished.n_tokens;
+            meter.update((n_before + totals.n_answered) as u64, Some(n_lines as u64));
+        }
+        totals.time = start.elapsed();
+        Ok(totals)
+    }
+
+    /// Takes one line after the other, until there are none or it is over.
+    fn answer_lines(&self, sender: &Sender<Result<Finished, EngineError>>) {
+        while !self.is_stopped.load(Ordering::Relaxed) {
+            let Some(line) = self.left.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let finished = match self.answer(line) {
+                Ok(None) => return,
+                Ok(Some(finished)) => Ok(finished),
+                Err(error) => Err(error),
+            };
+            let is_over = finished.is_err();
+            if sender.send(finished).is_err() || is_over {
+                return;
+            }
+        }
+    }
+
+    /// The line that reports on a request; `None` if it was not answered because all is over. Errors that are not the
+    /// request's are not reported: run again, it may be answered.
+    fn answer(&self, line: &Line<'_>) -> Result<Option<Finished>, EngineError> {
+        let model = self.engine.model();
+        let request = match line.parse().and_then(|request| {
+            let prepared = request.prepare(model, self.template.as_ref())?;
+            Ok((request, prepared))
+        }) {
+            Ok(request) => request,
+            Err(error) => return Ok(Some(failed(line, &error))),
+        };
+        let (request, (prompt, params)) = request;
+        let n_prompt = prompt.len();
+        let generated = match self.generate(prompt, params) {
+            Ok(generated) if generated.reason == FinishReason::Interrupted => return Ok(None),
+            Ok(generated) => generated,
+            Err(_) if self.is_stopped.load(Ordering::Relaxed) => return Ok(None),
+            Err(error) if matches!(error.fault(), Fault::BadRequest | Fault::Unsupported) => {
+                return Ok(Some(failed(line, &ApiError::of(&error))));
+            }
+            Err(error) => return Err(error),
+        };
+        let body = self.body(model, &request, n_prompt, &generated);
+        let n_tokens = generated.tokens.len();
+        Ok(Some(Finished { line: answer::success(line, body), n_tokens, is_error: false }))
+    }
+
+    fn generate(
+        &self,
+        prompt: Vec<u32>,
+        params: minfer_engine::GenerateParams,
+    ) -> Result<Generated, EngineError> {
+        self.engine.submit(Request::new(prompt, params))?.wait()
+    }
+
+    fn body(&self, model: &Model, request: &body::ApiRequest, n_prompt: usize, done: &Generated) -> Value {
+        answer::Answer { tokenizer: model.tokenizer(), model: request.model(&self.name), n_prompt, done }
+            .body(request.is_chat())
+    }
+}
+
+fn failed(line: &Line<'_>, error: &ApiError) -> Finished {
+    Finished { line: answer::failure(line, error), n_tokens: 0, is_error: true }
+}
