@@ -74,14 +74,13 @@ pub fn work(graph: &ComputeGraph, node: &Node, kv: KvType, seen: Seen) -> Work {
             work.float_ops = 2 * k as u64 * node.n_elems() as u64;
         }
         Op::Attn(spec) => {
-            let bytes = kv.dtype().bytes() as u64;
-            let kv_dim = (spec.n_kv_heads * spec.head_dim) as u64;
+            let position = kv.row_bytes(spec.n_kv_heads * spec.head_dim) as u64;
             let q_dim = (spec.n_heads * spec.head_dim) as u64;
-            work.bytes = 2 * value(node) + 2 * kv_dim * bytes * seen.positions;
+            work.bytes = 2 * value(node) + 2 * position * seen.positions;
             work.float_ops = 4 * q_dim * seen.pairs;
         }
         Op::KvcacheStore { .. } => {
-            work.bytes += columns(node) * node.out_shape[0] as u64 * kv.dtype().bytes() as u64;
+            work.bytes += columns(node) * kv.row_bytes(node.out_shape[0]) as u64;
         }
         _ => work.bytes += node.meta.weights.iter().map(weight_bytes).sum::<u64>(),
     }

@@ -1,5 +1,7 @@
 //! Equal where nothing changed, and the right node where something did.
 
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -149,6 +151,42 @@ fn a_requantized_tensor_is_named() {
         assert_eq!(first.node.a.name, node);
         assert_eq!(first.n_tokens, report.tokens.len());
         assert!(first.difference.absolute.size > 1e-4, "{first:?}");
+    }
+}
+
+/// A real model, if it is in the folder of models.
+fn real(file: &str) -> Option<PathBuf> {
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/minfer/models");
+    let path = std::env::var_os("MINFER_MODELS").map_or_else(home, PathBuf::from).join(file);
+    if !path.is_file() {
+        eprintln!("skipped: no file {}", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+#[test]
+fn changes_in_real_models_are_named() {
+    for (file, node, tensor, changed) in [
+        ("smollm2-135m-instruct-q4_1.gguf", "17.attn_heads", "blk.11.ffn_up.weight", "11.ffn_up"),
+        ("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", "3.ffn_out", "", ""),
+    ] {
+        let Some(path) = real(file) else { continue };
+        let model = Model::load(&path, &LoadOptions::default()).unwrap();
+        let (mut a, mut b) = (context(&model, &params()), context(&model, &params()));
+        tamper(&mut b, node, 3, 0);
+        let first = ab(&mut a, &mut b).first.expect("a difference");
+        assert_eq!((first.node.a.name.as_str(), first.difference.ulps.size), (node, 1.0), "{file}");
+        // A copy of the larger file would take half a gigabyte.
+        if tensor.is_empty() {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("other.gguf");
+        requantized(&path, tensor, &other);
+        let other = Model::load(&other, &LoadOptions::default()).unwrap();
+        let report = ab(&mut context(&model, &params()), &mut context(&other, &params()));
+        assert_eq!(report.first.expect("a difference").node.a.name, changed, "{file}");
     }
 }
 

@@ -161,7 +161,7 @@ pub(super) fn all() -> Result<Vec<Case>, BuildError> {
     for form in ropes() {
         cases.push(rope(maker(), form)?);
     }
-    for kv_type in [KvType::F16, KvType::F32] {
+    for kv_type in [KvType::F16, KvType::F32, KvType::Q8_0] {
         for (heads, kv_heads, head_dim) in [(2, 1, 32), (14, 2, 64), (9, 3, 64), (4, 4, 80), (4, 1, 128)] {
             for (n_kv, n) in [(1, 1), (40, 40), (300, 300), (700, 1)] {
                 cases.push(attn(maker(), kv_type, [heads, kv_heads, head_dim], n_kv, n)?);
