@@ -237,10 +237,12 @@ impl Shared {
 
     /// All pieces in order on this thread.
     fn run_alone<F: Fn(usize) + Sync>(&self, n_pieces: usize, piece: &F) {
-        let span = if self.recorder.is_on() { self.recorder.open(0, Instant::now()) } else { None };
+        // One piece is too little to tell of; whoever labels the op knows how long it takes.
+        let is_told = n_pieces > 1 && self.recorder.is_on();
+        let span = if is_told { self.recorder.open(0, Instant::now()) } else { None };
         (0..n_pieces).for_each(piece);
         if let Some(span) = span {
-            span.piece_done();
+            span.close(Instant::now());
         }
     }
 
@@ -253,7 +255,11 @@ impl Shared {
             let word = self.ticket.0.load(Acquire);
             let ticket = Ticket::unpack(word);
             if ticket.next >= ticket.n_pieces {
-                return OwnWork { n_pieces, time: start.elapsed() };
+                let end = Instant::now();
+                if let Some((_, span)) = span {
+                    span.close(end);
+                }
+                return OwnWork { n_pieces, time: end.saturating_duration_since(start) };
             }
             let data = self.data.load(Relaxed).cast_const();
             let call = self.call.load(Relaxed);
@@ -265,6 +271,9 @@ impl Shared {
             // A thread may go from one op to the next without leaving this loop.
             if self.recorder.is_on() && span.as_ref().is_none_or(|(op, _)| *op != ticket.generation) {
                 let start = if n_pieces == 0 { start } else { Instant::now() };
+                if let Some((_, before)) = span {
+                    before.close(start);
+                }
                 span = self.recorder.open(thread, start).map(|open| (ticket.generation, open));
             }
             // SAFETY: `call` was stored from a `Call` in `publish`, see above for which.
@@ -276,10 +285,6 @@ impl Shared {
                 self.keep_panic(payload);
             }
             n_pieces += 1;
-            // Before the piece counts as done: afterwards the caller may look at the span.
-            if let Some((_, span)) = &span {
-                span.piece_done();
-            }
             self.n_done.0.fetch_add(1, SeqCst);
             if who == AtTurn::Worker && self.caller_sleeps.load(SeqCst) {
                 self.done.signal();

@@ -38,6 +38,7 @@ pub struct MachineLimits {
 pub struct Profile {
     rows: BTreeMap<(OpKind, Backend, Option<TensorType>), OpTime>,
     wall: Duration,
+    io: Duration,
     n_steps: u64,
 }
 
@@ -52,9 +53,10 @@ impl Profile {
         row.work += work;
     }
 
-    /// Adds the time of a whole step, from its inputs to its outputs.
-    pub fn add_step(&mut self, wall: Duration) {
+    /// Adds the time of a whole step, from its inputs to its outputs, and what of it these two took.
+    pub fn add_step(&mut self, wall: Duration, io: Duration) {
         self.wall += wall;
+        self.io += io;
         self.n_steps += 1;
     }
 
@@ -66,6 +68,11 @@ impl Profile {
     /// Time of all rows.
     pub fn total(&self) -> Duration {
         self.rows.values().map(|r| r.time).sum()
+    }
+
+    /// Time of inputs and outputs.
+    pub fn io(&self) -> Duration {
+        self.io
     }
 
     /// Time of all steps.
@@ -107,9 +114,13 @@ impl Profile {
 
     fn write_total(&self, total: f64, limits: Option<&MachineLimits>, text: &mut String) {
         let wall = self.wall.as_secs_f64();
-        let share = if wall > 0.0 { 100.0 * total / wall } else { 0.0 };
-        let (n, ms) = (self.n_steps, total * 1e3);
-        let _ = writeln!(text, "ops {ms:.2} ms of {:.2} ms in {n} steps ({share:.1} %)", wall * 1e3);
+        let io = self.io.as_secs_f64();
+        let share = if wall > 0.0 { 100.0 * (total + io) / wall } else { 0.0 };
+        let (n, ops_ms, io_ms, wall_ms) = (self.n_steps, total * 1e3, io * 1e3, wall * 1e3);
+        let _ = writeln!(
+            text,
+            "ops {ops_ms:.2} ms and inputs and outputs {io_ms:.2} ms are {share:.1} % of {wall_ms:.2} ms in {n} steps"
+        );
         if let Some(l) = limits {
             let _ = writeln!(
                 text,

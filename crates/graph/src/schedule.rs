@@ -183,6 +183,11 @@ impl Scheduler {
         self.timeline.get_or_insert_default();
     }
 
+    /// Puts a timeline in the place of the present one, or none; gives the one that was there.
+    pub fn set_timeline(&mut self, timeline: Option<Timeline>) -> Option<Timeline> {
+        std::mem::replace(&mut self.timeline, timeline)
+    }
+
     /// What ran when, if it is kept.
     pub fn timeline(&self) -> Option<&Timeline> {
         self.timeline.as_ref()

@@ -56,7 +56,7 @@ impl Watch<'_, '_> {
     pub(crate) fn step_ran(&mut self, params: &GraphParams, start: Instant, filled: Instant, ran: Instant) {
         let end = Instant::now();
         if let Some(profile) = &mut self.profile {
-            profile.add_step(end - start);
+            profile.add_step(end - start, (filled - start) + (end - ran));
         }
         if let Some(timeline) = &mut self.timeline {
             timeline.add(Track::Steps, step_name(params), None, (start, end));

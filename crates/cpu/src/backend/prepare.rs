@@ -27,7 +27,13 @@ pub(super) fn prepare(shared: &Arc<Shared>, job: &PrepareJob<'_>) -> Result<Box<
     for &id in job.nodes {
         steps.push((id, maker.step(job.node(id))?));
     }
-    Ok(Box::new(CpuPrepared { shared: shared.clone(), id: shared.next_graph(), steps, spans: None }))
+    Ok(Box::new(CpuPrepared {
+        shared: shared.clone(),
+        id: shared.next_graph(),
+        steps,
+        records_spans: false,
+        spans: Vec::new(),
+    }))
 }
 
 struct CpuPrepared {
@@ -35,8 +41,9 @@ struct CpuPrepared {
     /// Tells it from all other graphs of the driver.
     id: u64,
     steps: Vec<(NodeId, Box<dyn Step>)>,
-    /// Spans that nobody has taken yet, if they are recorded.
-    spans: Option<Vec<TimeSpan>>,
+    records_spans: bool,
+    /// Spans that nobody has taken yet.
+    spans: Vec<TimeSpan>,
 }
 
 impl CpuPrepared {
@@ -46,29 +53,34 @@ impl CpuPrepared {
         working.enter(self.id, &range);
         let mut cx =
             Cx { isa: self.shared.isa, pool: &self.shared.pool, access: &access, working: &mut working };
-        let Some(spans) = &mut self.spans else {
+        if !self.records_spans {
             for (node, step) in &self.steps[range] {
                 step.run(&mut cx).map_err(|fault| FaultAt { node: *node, fault })?;
             }
             return Ok(());
-        };
+        }
         // Contexts that share the pool take turns, so until this run ends every span is its own.
-        let pool = &self.shared.pool;
+        let (pool, spans) = (&self.shared.pool, &mut self.spans);
         pool.record_spans(true);
         let run = || {
+            let mut start = Instant::now();
             for (node, step) in &self.steps[range] {
                 pool.set_label(u64::from(node.0));
-                let start = Instant::now();
                 step.run(&mut cx).map_err(|fault| FaultAt { node: *node, fault })?;
-                spans.push(TimeSpan { node: *node, thread: None, start, end: Instant::now() });
+                let end = Instant::now();
+                spans.push(TimeSpan { node: *node, thread: None, start, end });
+                start = end;
             }
             Ok(())
         };
         let result = run();
         pool.record_spans(false);
+        let end = Instant::now();
         pool.take_spans(&mut |s| {
             let (node, thread) = (NodeId(s.label as u32), Some(s.thread as u16));
-            spans.push(TimeSpan { node, thread, start: s.start, end: s.end });
+            // A thread that has not said yet when it ended did so with the last node.
+            let end = if s.end > s.start { s.end } else { end };
+            spans.push(TimeSpan { node, thread, start: s.start, end });
         });
         result
     }
@@ -84,15 +96,11 @@ impl Prepared for CpuPrepared {
     }
 
     fn record_spans(&mut self, on: bool) {
-        match on {
-            true if self.spans.is_none() => self.spans = Some(Vec::new()),
-            true => {}
-            false => self.spans = None,
-        }
+        self.records_spans = on;
     }
 
     fn take_spans(&mut self, take: &mut dyn FnMut(TimeSpan)) {
-        self.spans.iter_mut().flat_map(|spans| spans.drain(..)).for_each(take);
+        self.spans.drain(..).for_each(take);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Who worked on what, and when: a ring of spans for each thread, cheap enough to leave on.
 //!
-//! A span is one thread's share of one call of [`Pool::run`](super::Pool::run). Its end is written after every piece and
-//! before the piece counts as done, so that the caller, once all pieces are done, sees every span whole. Only the thread
-//! itself writes to its ring; old spans are overwritten when nobody takes them.
+//! A span is one thread's share of one call of [`Pool::run`](super::Pool::run). Its end is written when the thread finds
+//! nothing more to claim, with the time that the pool takes there anyway; of the last op, the caller may see a span whose
+//! thread has not come so far: it ends where it begins. Only the thread itself writes to its ring; old spans are
+//! overwritten when nobody takes them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 /// Spans that a ring holds: more than a step of a large model has, so nothing is lost when each step is taken.
-const N_SLOTS: usize = 8192;
+const N_SLOTS: usize = 4096;
 
 /// A thread's share of one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +22,13 @@ pub struct WorkSpan {
     pub label: u64,
     /// When it claimed its first piece.
     pub start: Instant,
-    /// When its last piece ended.
+    /// When it found no more pieces; equal to `start` when it has not said so yet.
     pub end: Instant,
 }
 
-/// The rings of a pool; nothing is allocated until recording is switched on.
+/// The rings of a pool; nothing is allocated until recording is switched on. On cache lines of its own, since the label is
+/// written for every node.
+#[repr(align(128))]
 pub(super) struct Recorder {
     is_on: AtomicBool,
     label: AtomicU64,
@@ -60,9 +63,9 @@ pub(super) struct Open<'a> {
 }
 
 impl Open<'_> {
-    /// Another piece has ended.
-    pub(super) fn piece_done(&self) {
-        self.slot.end_ns.store(nanos(self.epoch, Instant::now()), Relaxed);
+    /// Nothing more to claim.
+    pub(super) fn close(&self, at: Instant) {
+        self.slot.end_ns.store(nanos(self.epoch, at), Relaxed);
     }
 }
 
@@ -164,7 +167,9 @@ mod tests {
         for label in 1..=5 {
             let of: Vec<_> = spans.iter().filter(|s| s.label == label).collect();
             assert!(!of.is_empty() && of.len() <= 3, "{label}: {of:?}");
-            assert!(of.iter().all(|s| s.end - s.start >= Duration::from_micros(50)), "{of:?}");
+            // Only of the last op may an end be missing.
+            let is_whole = |s: &&WorkSpan| s.end - s.start >= Duration::from_micros(50);
+            assert!(label == 5 || of.iter().all(is_whole), "{of:?}");
             let threads: std::collections::HashSet<_> = of.iter().map(|s| s.thread).collect();
             assert_eq!(threads.len(), of.len(), "one span a thread");
         }
@@ -190,7 +195,7 @@ mod tests {
         pool.record_spans(true);
         for label in 0..N_SLOTS as u64 + 10 {
             pool.set_label(label);
-            pool.run(1, &|_| ());
+            pool.run(2, &|_| ());
         }
         let labels: Vec<_> = taken(&pool).iter().map(|s| s.label).collect();
         assert_eq!(labels, (10..N_SLOTS as u64 + 10).collect::<Vec<_>>());
