@@ -16,23 +16,8 @@ pub(crate) fn load(name: &str, args: &OpenArgs) -> anyhow::Result<Arc<Model>> {
     Ok(Model::from_file(open::open(name, args)?, &[])?)
 }
 
-/// A context with everything that flags and variables ask for, its weights loaded.
-pub(crate) fn context(model: &Arc<Model>, args: &ContextArgs, shell: &Shell) -> anyhow::Result<Context> {
-    let mut context = without_weights(model, args, shell)?;
-    load_weights(&mut context, shell)?;
-    Ok(context)
-}
-
-/// The same without weights; [`load_weights`] brings them.
-pub(crate) fn without_weights(
-    model: &Arc<Model>,
-    args: &ContextArgs,
-    shell: &Shell,
-) -> anyhow::Result<Context> {
-    prepared(model, &planned(model, args, 1, shell)?, args, shell)
-}
-
-/// The same for a command that wants `n_outputs` rows of logits in one step.
+/// A context with everything that flags and variables ask for, and memory for `n_outputs` rows of logits in one step. Its
+/// weights are not loaded; [`load_weights`] brings them.
 pub(crate) fn with_outputs(
     model: &Arc<Model>,
     args: &ContextArgs,
@@ -79,7 +64,7 @@ pub(crate) fn with_size(
     Ok(context)
 }
 
-/// The settings that [`context`] would use, for so many sequences.
+/// The settings that [`with_outputs`] would use, for so many sequences.
 pub(crate) fn planned(
     model: &Arc<Model>,
     args: &ContextArgs,

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use minfer_engine::{Event, FinishReason, Generated, Timings};
+use minfer_engine::{Event, FinishReason, Generated, SpeculationReport, Timings};
 
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
@@ -101,13 +101,25 @@ fn in_words(reason: FinishReason, t: &Timings) -> String {
         FinishReason::Interrupted => ", ended by Ctrl-C",
     };
     format!(
-        "prompt: {}{}{known}; answer: {}{}{end}",
+        "prompt: {}{}{known}; answer: {}{}{}{end}",
         tokens(t.n_prompt),
         rate(t.n_prompt, t.prompt_per_second()),
         tokens(t.n_generated),
         // The first token comes with the prompt.
         rate(t.n_generated.saturating_sub(1), t.decode_per_second()),
+        guesses(&t.speculation),
     )
+}
+
+fn guesses(report: &SpeculationReport) -> String {
+    let end = match report.given_up_after {
+        Some(_) => ", then given up as they cost more than they brought",
+        None => "",
+    };
+    match report.n_guessed {
+        0 => String::new(),
+        n => format!(", {} of {n} guesses right{end}", report.n_accepted),
+    }
 }
 
 #[cfg(test)]
@@ -132,5 +144,9 @@ mod tests {
         let t = Timings { n_cached: 0, n_generated: 1, ..t };
         let want = "prompt: 30 tokens, 30.0 tokens/s; answer: 1 token, ended by -n";
         assert_eq!(in_words(FinishReason::Length, &t), want);
+        let speculation = SpeculationReport { n_guessed: 9, n_accepted: 2, given_up_after: Some(9) };
+        let want = "prompt: 30 tokens, 30.0 tokens/s; answer: 1 token, 2 of 9 guesses right, then given up as they \
+                    cost more than they brought, ended by -n";
+        assert_eq!(in_words(FinishReason::Length, &Timings { speculation, ..t }), want);
     }
 }

@@ -19,7 +19,9 @@ pub(super) fn run(args: GenerateArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let model = engine::load(&name, &args.model.open)?;
     let tokens = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;
     let params = GenerateParams { n_logprobs: args.logprobs, ..args.sampling.params() };
-    let mut context = engine::context(&model, &args.context, shell)?;
+    let n_outputs = 1 + params.speculation.max();
+    let mut context = engine::with_outputs(&model, &args.context, n_outputs, shell)?;
+    engine::load_weights(&mut context, shell)?;
     let (seq, interrupt) = (context.new_sequence()?, Interrupt::listen());
     let mut printer = Printer::new(&mut shell.out, &interrupt, !args.json);
     let generated = generate(&mut context, seq, &tokens, &params, &mut |event| printer.event(event))?;

@@ -33,7 +33,8 @@ pub(super) fn run(args: RunArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let only_draws =
         args.context.dump.is_wanted() && source == Source::Stdin && settings.params.n_predict == Some(0);
     let opening = if only_draws { None } else { Some(Opening::prepare(&model, source, args.chat, shell)?) };
-    let mut context = engine::without_weights(&model, &args.context, shell)?;
+    let n_outputs = 1 + settings.params.speculation.max();
+    let mut context = engine::with_outputs(&model, &args.context, n_outputs, shell)?;
     let Some(opening) = opening else { return Ok(()) };
     engine::load_weights(&mut context, shell)?;
     let keeper = Keeper { path: args.session, is_read_only: args.session_ro };
