@@ -54,6 +54,6 @@ pub use schedule::{
     CACHED_GRAPHS, CompiledHook, Counters, InputData, NamedInput, Observer, RunError, Scheduler, StepError,
 };
 pub use split::{Split, split};
-pub use timeline::{Event, Timeline, Track};
+pub use timeline::{Event, NodeNames, Timeline, Track, What};
 pub use verify::{ParamsError, Stage, VerifyError, Violation, verify, verify_plan};
 pub use work::{Seen, Work, work};

@@ -15,7 +15,7 @@ use crate::memory::{Arena, BackendMemory, KvCache, Layout, located};
 use crate::params::GraphParams;
 use crate::profile::Profile;
 use crate::registry::Registry;
-use crate::timeline::Timeline;
+use crate::timeline::{NodeNames, Timeline};
 use crate::watch::Watch;
 
 /// A step failed at a node.
@@ -123,6 +123,8 @@ struct Ready {
     splits: Vec<ReadySplit>,
     inputs: Vec<Slot>,
     outputs: Vec<Slot>,
+    /// For a timeline, once one is kept.
+    names: Option<Arc<NodeNames>>,
 }
 
 /// Called once for each graph that is made, with every decision in it.
@@ -311,7 +313,7 @@ impl Scheduler {
         let places = Places { compiled: &compiled, layout: &layout };
         let slots = |ids: &[NodeId]| ids.iter().map(|id| places.slot(*id)).collect::<Result<_, _>>();
         let (inputs, outputs) = (slots(&compiled.graph.inputs)?, slots(&compiled.graph.outputs)?);
-        Ok(Ready { compiled, splits, inputs, outputs })
+        Ok(Ready { compiled, splits, inputs, outputs, names: None })
     }
 
     fn reserve_kv(&mut self, graph: &ComputeGraph) -> Result<(), KernelFault> {
@@ -451,8 +453,15 @@ impl Ready {
     }
 
     fn collect(&mut self, split: usize, watch: &mut Watch<'_, '_>) {
-        let (graph, backend) = (&self.compiled.graph, self.compiled.splits[split].backend);
-        watch.split_ran(graph, backend, self.splits[split].prepared.as_mut());
+        if watch.timeline.is_none() {
+            return;
+        }
+        let nodes = &self.compiled.graph.nodes;
+        let names = self.names.get_or_insert_with(|| {
+            Arc::new(nodes.iter().map(|node| (node.name.clone(), node.op.kind())).collect())
+        });
+        let backend = self.compiled.splits[split].backend;
+        watch.split_ran(names, backend, self.splits[split].prepared.as_mut());
     }
 
     fn cross(&self, split: usize, staging: &mut Vec<u8>) -> Result<(), KernelFault> {

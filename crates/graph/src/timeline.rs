@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
+use crate::graph::NodeId;
 use crate::op::OpKind;
 
 /// Where an event is drawn.
@@ -24,15 +25,43 @@ pub enum Track {
     Thread(Backend, u16),
 }
 
+/// What an event is about. Nodes are kept by number: looking each one up while a step runs would miss every cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A step, or a part of one.
+    Step(Arc<str>),
+    /// A node of a graph.
+    Node(Arc<NodeNames>, NodeId),
+}
+
+/// Names and ops of a graph's nodes.
+pub type NodeNames = Vec<(Arc<str>, OpKind)>;
+
+impl What {
+    /// The name of the step or node.
+    pub fn name(&self) -> &str {
+        match self {
+            What::Step(name) => name,
+            What::Node(names, id) => names.get(id.index()).map_or("", |(name, _)| name),
+        }
+    }
+
+    /// The op of a node.
+    pub fn op(&self) -> Option<OpKind> {
+        match self {
+            What::Step(_) => None,
+            What::Node(names, id) => names.get(id.index()).map(|(_, op)| *op),
+        }
+    }
+}
+
 /// Something that took time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Where it is drawn.
     pub track: Track,
-    /// Name of the step or node.
-    pub name: Arc<str>,
-    /// The op of a node.
-    pub op: Option<OpKind>,
+    /// What took it.
+    pub what: What,
     /// Nanoseconds from the start of the timeline to its own.
     pub start_ns: u64,
     /// How long it took, in nanoseconds.
@@ -64,7 +93,7 @@ impl Timeline {
     }
 
     /// Adds an event; the oldest one goes if there is no room.
-    pub fn add(&mut self, track: Track, name: Arc<str>, op: Option<OpKind>, span: (Instant, Instant)) {
+    pub fn add(&mut self, track: Track, what: What, span: (Instant, Instant)) {
         if self.capacity == 0 {
             return;
         }
@@ -76,7 +105,7 @@ impl Timeline {
         let (start, end) = (since(span.0), since(span.1));
         let nanos = |d: Duration| d.as_nanos() as u64;
         let duration_ns = nanos(end.saturating_sub(start));
-        self.events.push_back(Event { track, name, op, start_ns: nanos(start), duration_ns });
+        self.events.push_back(Event { track, what, start_ns: nanos(start), duration_ns });
     }
 
     /// Events, in the order in which they were collected.
@@ -142,8 +171,8 @@ impl Event {
     /// Times are microseconds with three decimals.
     fn line(&self) -> String {
         let micros = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
-        let name = serde_json::Value::from(&*self.name);
-        let category = self.op.map_or("step", OpKind::name);
+        let name = serde_json::Value::from(self.what.name());
+        let category = self.what.op().map_or("step", OpKind::name);
         format!(
             r#"{{"ph":"X","pid":1,"tid":{},"ts":{},"dur":{},"name":{name},"cat":"{category}"}}"#,
             self.track.tid(),
@@ -163,9 +192,14 @@ mod tests {
         let at = |us: u64| t.epoch + Duration::from_micros(us);
         let spans: Vec<_> = (0..5).map(|i| (at(10 * i), at(10 * i + 7))).collect();
         let tracks = [Track::Steps, Track::Nodes(Backend::CPU), Track::Thread(Backend::CPU, 1)];
+        let names: Arc<NodeNames> =
+            Arc::new((0..5).map(|i| (format!("node \"{i}\"").into(), OpKind::MatMul)).collect());
         for (i, span) in spans.into_iter().enumerate() {
-            let op = (i != 3).then_some(OpKind::MatMul);
-            t.add(tracks[i % 3], format!("node \"{i}\"").into(), op, span);
+            let what = match i {
+                3 => What::Step("step".into()),
+                _ => What::Node(names.clone(), NodeId(i as u32)),
+            };
+            t.add(tracks[i % 3], what, span);
         }
         assert_eq!((t.events().len(), t.n_dropped()), (3, 2));
         let mut text = Vec::new();

@@ -10,7 +10,7 @@ use crate::op::Op;
 use crate::params::{GraphParams, GraphType};
 use crate::profile::Profile;
 use crate::schedule::{InputData, NamedInput, Observer};
-use crate::timeline::{Timeline, Track};
+use crate::timeline::{NodeNames, Timeline, Track, What};
 use crate::work::{Seen, work};
 
 /// Everything that looks on during one step.
@@ -43,12 +43,16 @@ impl Watch<'_, '_> {
     }
 
     /// Spans of a split that has run.
-    pub(crate) fn split_ran(&mut self, graph: &ComputeGraph, backend: Backend, prepared: &mut dyn Prepared) {
+    pub(crate) fn split_ran(
+        &mut self,
+        names: &Arc<NodeNames>,
+        backend: Backend,
+        prepared: &mut dyn Prepared,
+    ) {
         let Some(timeline) = &mut self.timeline else { return };
         prepared.take_spans(&mut |span| {
-            let node = graph.node(span.node);
             let track = span.thread.map_or(Track::Nodes(backend), |thread| Track::Thread(backend, thread));
-            timeline.add(track, node.name.clone(), Some(node.op.kind()), (span.start, span.end));
+            timeline.add(track, What::Node(names.clone(), span.node), (span.start, span.end));
         });
     }
 
@@ -59,9 +63,9 @@ impl Watch<'_, '_> {
             profile.add_step(end - start, (filled - start) + (end - ran));
         }
         if let Some(timeline) = &mut self.timeline {
-            timeline.add(Track::Steps, step_name(params), None, (start, end));
-            timeline.add(Track::Steps, "inputs".into(), None, (start, filled));
-            timeline.add(Track::Steps, "outputs".into(), None, (ran, end));
+            timeline.add(Track::Steps, What::Step(step_name(params)), (start, end));
+            timeline.add(Track::Steps, What::Step("inputs".into()), (start, filled));
+            timeline.add(Track::Steps, What::Step("outputs".into()), (ran, end));
         }
     }
 }
