@@ -136,6 +136,22 @@ impl OutPtr {
     pub unsafe fn new(ptr: *mut f32, stride: usize, n_tokens: usize, rows: usize) -> OutPtr {
         OutPtr { ptr, stride, n_tokens, rows }
     }
+
+    /// The values of some rows of a token.
+    ///
+    /// # Safety
+    /// They have been written, and nobody else accesses them while the result lives.
+    ///
+    /// # Panics
+    /// If they are not inside.
+    #[expect(clippy::mut_from_ref, reason = "the caller keeps parts disjoint")]
+    pub(crate) unsafe fn part(&self, token: usize, rows: Range<usize>) -> &mut [f32] {
+        assert!(token < self.n_tokens && rows.start <= rows.end && rows.end <= self.rows);
+        // SAFETY: inside by the promise of `new`; initialized and unique by that of the caller.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.ptr.add(token * self.stride + rows.start), rows.len())
+        }
+    }
 }
 
 /// Working memory of one thread; it grows on first use and is then reused.

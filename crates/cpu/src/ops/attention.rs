@@ -39,7 +39,7 @@ pub const SPAN: usize = 256;
 const TILE_ROWS: usize = 32;
 
 /// Work for one query head, one position and one element of key and value.
-const ELEMENT_PS: u64 = 40;
+const ELEMENT_PS: u64 = 90;
 
 /// The pieces of a causal chunk are of very different size, so there are more of them than for other ops.
 const TILES_PER_THREAD: usize = 8;

@@ -13,6 +13,11 @@ const MIN_SPLIT_NS: u64 = 5_000;
 /// Pieces per thread. More cost about 50 ns each; fewer leave nothing to take over from a thread that lost its core.
 const PIECES_PER_THREAD: usize = 4;
 
+/// Pieces per thread of a long op, whose pieces last at least [`LONG_PIECE_NS`]: threads that run at different speeds then
+/// end together.
+const MAX_PIECES_PER_THREAD: usize = 16;
+const LONG_PIECE_NS: u64 = 100_000;
+
 /// An estimate of the work of an op, by which it is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
@@ -28,7 +33,11 @@ impl Cost {
 
     /// Into how many pieces to cut `n_items` on `n_threads`: none for no items, otherwise from 1 to `n_items`.
     pub fn n_pieces(self, n_items: usize, n_threads: usize) -> usize {
-        let wanted = if n_threads == 1 || self.ns < MIN_SPLIT_NS { 1 } else { PIECES_PER_THREAD * n_threads };
+        if n_threads == 1 || self.ns < MIN_SPLIT_NS {
+            return n_items.min(1);
+        }
+        let long = usize::try_from(self.ns / LONG_PIECE_NS).unwrap_or(usize::MAX);
+        let wanted = long.clamp(PIECES_PER_THREAD * n_threads, MAX_PIECES_PER_THREAD * n_threads);
         wanted.min(n_items)
     }
 }
@@ -133,6 +142,8 @@ mod tests {
         assert_eq!(Cost { ns: 5_000 }.n_pieces(100, 2), 8);
         assert_eq!(Cost { ns: 5_000 }.n_pieces(3, 2), 3);
         assert_eq!(Cost { ns: 5_000 }.n_pieces(100, 1), 1);
+        assert_eq!(Cost { ns: 1_000_000 }.n_pieces(100, 2), 10);
+        assert_eq!(Cost { ns: u64::MAX }.n_pieces(100, 2), 32);
         assert_eq!(Cost { ns: u64::MAX }.n_pieces(0, 2), 0);
         assert_eq!(Cost::of(usize::MAX, 1_000_000).ns, u64::MAX / 1000);
     }

@@ -5,15 +5,11 @@ use std::sync::Arc;
 use minfer_graph::{KernelFault, KvPart, QkvDims};
 
 use super::attention::{Regions, store};
-use super::elementwise::all;
-use super::matmul::{Input, products};
+use super::matmul::{Input, gated_product, products};
 use super::{Cx, Step, at_least, refused};
 use crate::backend::memory::Span;
 use crate::matmul::PackedMatrix;
 use crate::ops;
-use crate::pool::Cost;
-
-const SWIGLU_PS: u64 = 500;
 
 /// Query, key and value projections side by side.
 pub(in crate::backend) struct Qkv {
@@ -142,19 +138,8 @@ impl Step for Ffn {
         self.input.ready(cx, &[&self.gate, &self.up])?;
         let x = self.input.x.get(cx.access);
         let out = self.out.get_mut(cx.access);
-        let n_ff = self.gate.rows();
         let both = at_least(&mut cx.working.temp, 2 * out.len());
         let operand = (&self.input, x, &cx.working.activations);
-        products(cx.pool, cx.isa, operand, [&*self.gate, &*self.up], both)?;
-        let (isa, both) = (cx.isa, &*both);
-        all(|failed| {
-            cx.pool.run_rows(out, n_ff, Cost::of(both.len() / 2, SWIGLU_PS), |tokens, part| {
-                let columns = both[tokens.start * 2 * n_ff..].chunks_exact(2 * n_ff);
-                for (column, out) in columns.zip(part.chunks_exact_mut(n_ff)) {
-                    let (gate, up) = column.split_at(n_ff);
-                    failed.note(ops::swiglu(isa, gate, up, out));
-                }
-            });
-        })
+        gated_product(cx.pool, cx.isa, operand, [&*self.gate, &*self.up], both, out)
     }
 }

@@ -3,15 +3,18 @@
 #![expect(unsafe_code, reason = "the matrices of a fork-join write interleaved parts of one output")]
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use minfer_graph::KernelFault;
 
-use super::{Cx, Step, product_refused};
+use super::{Cx, Step, product_refused, refused};
 use crate::backend::memory::Span;
 use crate::isa::Isa;
-use crate::matmul::{Activations, OutPtr, PackedMatrix, QuantizedActivations, Scratch, matmul_panels};
-use crate::pool::{Cost, Pool, piece_range};
+use crate::matmul::{
+    Activations, OutPtr, PANEL_ROWS, PackedMatrix, QuantizedActivations, Scratch, matmul_panels,
+};
+use crate::ops;
+use crate::pool::{Cost, Pool, SharedOut, piece_range};
 
 /// Work for one byte of weights and one token; decides only into how many pieces a product is cut.
 const BYTE_PS: u64 = 60;
@@ -87,7 +90,7 @@ pub(super) fn products<const N: usize>(
     let n_panels: usize = matrices.iter().map(|w| w.n_panels()).sum();
     let bytes: usize = matrices.iter().map(|w| w.bytes()).sum();
     let n_pieces = Cost::of(bytes.saturating_mul(n_tokens), BYTE_PS).n_pieces(n_panels, pool.n_threads());
-    let failed = std::sync::OnceLock::new();
+    let failed = OnceLock::new();
     pool.run(n_pieces, &|i| {
         let range = piece_range(n_panels, n_pieces, i);
         SCRATCH.with_borrow_mut(|scratch| {
@@ -104,6 +107,58 @@ pub(super) fn products<const N: usize>(
         });
     });
     failed.into_inner().map_or(Ok(()), |e| Err(product_refused(e)))
+}
+
+/// `out = silu(gate · x) · (up · x)`: a piece computes some rows of both products in `both` and joins them while they are
+/// in its cache. A column of `both` holds those of gate, then those of up.
+pub(super) fn gated_product(
+    pool: &Pool,
+    isa: Isa,
+    (input, x, quantized): (&Input, &[f32], &QuantizedActivations),
+    [gate, up]: [&PackedMatrix; 2],
+    both: &mut [f32],
+    out: &mut [f32],
+) -> Result<(), KernelFault> {
+    let (n_tokens, n_rows) = (input.n_tokens, gate.rows());
+    let fits = up.rows() == n_rows && n_tokens.checked_mul(n_rows) == Some(out.len());
+    if !fits || both.len() != 2 * out.len() {
+        return Err(KernelFault::Bug("a gated product does not fit its output".into()));
+    }
+    let base = both.as_mut_ptr();
+    let jobs = [(gate, 0), (up, n_rows)].map(|(w, offset)| {
+        // SAFETY: a column holds `2 * n_rows` values (the lengths were checked), of which each matrix has its half; pieces
+        // below are disjoint panels.
+        let to = unsafe { OutPtr::new(base.wrapping_add(offset), 2 * n_rows, n_tokens, n_rows) };
+        (w, input.form(x, quantized, w), to)
+    });
+    let n_panels = gate.n_panels();
+    let bytes = gate.bytes() + up.bytes();
+    let n_pieces = Cost::of(bytes.saturating_mul(n_tokens), BYTE_PS).n_pieces(n_panels, pool.n_threads());
+    let (out, failed) = (SharedOut::new(out), OnceLock::new());
+    let piece = |i| -> Result<(), KernelFault> {
+        let panels = piece_range(n_panels, n_pieces, i);
+        SCRATCH.with_borrow_mut(|scratch| {
+            jobs.iter().try_for_each(|(w, x, to)| matmul_panels(w, x, *to, panels.clone(), isa, scratch))
+        })
+        .map_err(product_refused)?;
+        let rows = panels.start * PANEL_ROWS..n_rows.min(panels.end * PANEL_ROWS);
+        for token in 0..n_tokens {
+            // SAFETY: rows of this piece's panels, which nobody else has; of `both` they were just written.
+            unsafe {
+                let [gate, up] = [0, 1].map(|half| &*jobs[half].2.part(token, rows.clone()));
+                let out = out.part(token * n_rows + rows.start..token * n_rows + rows.end);
+                ops::swiglu(isa, gate, up, out).map_err(refused)?;
+            }
+        }
+        Ok(())
+    };
+    pool.run(n_pieces, &|i| {
+        if let Err(fault) = piece(i) {
+            // The first error says it all.
+            let _ = failed.set(fault);
+        }
+    });
+    failed.into_inner().map_or(Ok(()), Err)
 }
 
 /// `out = w · x`.
