@@ -29,18 +29,21 @@ def llama_worker(model, threads):
             model_path=model, n_ctx=n_ctx, n_batch=512, n_threads=threads, n_threads_batch=threads, verbose=False
         )
 
-    llm, n_ctx = None, 0
+    llm, n_ctx, held = None, 0, 0
     for line in sys.stdin:
         kind, n, depth = line.split()
         n, depth = int(n), int(depth)
         if llm is None or n + depth + 8 > n_ctx:
             n_ctx = n + depth + 8
-            llm = load(n_ctx)
+            llm, held = load(n_ctx), 0
         vocab = llm.n_vocab()
         tokens = [(1000 + 7 * i) % vocab for i in range(max(n, depth, 1))]
-        llm.reset()
-        if depth:
-            llm.eval(tokens[:depth])
+        # The tokens of the depth stay from one measurement to the next; what came after them is dropped.
+        if depth == 0 or depth != held:
+            llm.reset()
+            llm.eval(tokens[:depth]) if depth else None
+            held = depth
+        llm.n_tokens = depth
         start = time.perf_counter()
         if kind == "pp":
             llm.eval(tokens[:n])
