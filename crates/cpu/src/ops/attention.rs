@@ -216,8 +216,12 @@ impl<'a> Attention<'a> {
         let (max_spans, n_kv_heads) = (self.max_spans(), self.layout.n_kv_heads);
         let record_len = self.tile(0..1, 0).record_len();
         let item_len = self.group() * record_len;
+        let n_records = |n_spans| self.sight.n_tokens() * n_kv_heads * n_spans * item_len;
+        // Room for the whole context at once, so that a growing sequence never waits for memory.
+        let n_ctx = self.sight.row_len * self.layout.block_size;
+        records.reserve_exact(n_records(n_ctx.div_ceil(SPAN)).saturating_sub(records.len()));
         // Old contents stay: every record that is merged below is written first.
-        records.resize(self.sight.n_tokens() * n_kv_heads * max_spans * item_len, 0.0);
+        records.resize(n_records(max_spans), 0.0);
         pool.run_rows(records, item_len, cost, |items, part| {
             for (item, records) in items.zip(part.chunks_exact_mut(item_len)) {
                 let (head, span) = (item / max_spans, item % max_spans);

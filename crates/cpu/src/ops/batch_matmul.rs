@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::outer::{Extent, Rows, RowsMut, outer};
+use super::outer::{Ahead, Extent, Rows, RowsMut, outer};
 use crate::error::KernelError;
 use crate::isa::Isa;
 use crate::simd::{Kernel, LANES, Simd, dispatch};
@@ -96,19 +96,20 @@ impl Kernel for Matmul<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let Matmul { k, m, a, b, n_rows, out } = self;
-        let mut panel = vec![0.0; k * LANES];
+        let mut buffer = vec![0.0; k * LANES];
         let mut sums = vec![0.0; n_rows * LANES];
         for first in (0..m).step_by(LANES) {
             let n_lanes = LANES.min(m - first);
             for lane in 0..n_lanes {
                 for (l, &x) in a[(first + lane) * k..][..k].iter().enumerate() {
-                    panel[l * LANES + lane] = x;
+                    buffer[l * LANES + lane] = x;
                 }
             }
             sums.fill(0.0);
             let c = RowsMut { data: &mut sums, stride: LANES };
             let extent = Extent { n_rows, n_sum: k, n_vecs: 1 };
-            outer(s, Rows { data: b, stride: k }, Rows { data: &panel, stride: LANES }, c, extent);
+            let panel = Rows { data: &buffer, stride: LANES };
+            outer(s, Rows { data: b, stride: k }, panel, c, extent, &mut Ahead::nothing());
             for (out, sums) in out.chunks_exact_mut(m).zip(sums.chunks_exact(LANES)) {
                 out[first..first + n_lanes].copy_from_slice(&sums[..n_lanes]);
             }

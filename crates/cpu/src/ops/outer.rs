@@ -50,13 +50,28 @@ pub(crate) struct Rows<'a, T> {
     pub(crate) stride: usize,
 }
 
-impl<T> Rows<'_, T> {
-    /// Asks for all of it before it is needed.
+/// Memory that will be read soon. The inner loop asks for as much of it as it reads itself: asked for at once, the lines
+/// would wait for each other.
+pub(crate) struct Ahead {
+    at: *const u8,
+    end: *const u8,
+}
+
+impl Ahead {
+    pub(crate) fn of<T>(memory: &[T]) -> Ahead {
+        let std::ops::Range { start, end } = memory.as_ptr_range();
+        Ahead { at: start.cast(), end: end.cast() }
+    }
+
+    pub(crate) fn nothing() -> Ahead {
+        Ahead::of::<u8>(&[])
+    }
+
     #[inline(always)]
-    pub(crate) fn prefetch<S: Simd>(&self, s: S) {
-        let line = (CACHE_LINE / size_of::<T>()).max(1);
-        for at in (0..self.data.len()).step_by(line) {
-            s.prefetch(self.data.as_ptr().wrapping_add(at));
+    fn ask<S: Simd>(&mut self, s: S, n_lines: usize) {
+        for _ in 0..n_lines {
+            s.prefetch(self.at);
+            self.at = self.at.wrapping_add(CACHE_LINE).min(self.end);
         }
     }
 }
@@ -75,7 +90,8 @@ pub(crate) struct Extent {
     pub(crate) n_vecs: usize,
 }
 
-/// Adds the product of `a: [n_rows][n_sum]` and `b: [n_sum][16 n_vecs]` to `c: [n_rows][16 n_vecs]`.
+/// Adds the product of `a: [n_rows][n_sum]` and `b: [n_sum][16 n_vecs]` to `c: [n_rows][16 n_vecs]`, and asks for what is
+/// `ahead` meanwhile.
 ///
 /// # Panics
 /// If a matrix is smaller than `extent`.
@@ -86,6 +102,7 @@ pub(crate) fn outer<S: Simd, E: Elem>(
     b: Rows<'_, E>,
     c: RowsMut<'_>,
     extent: Extent,
+    ahead: &mut Ahead,
 ) {
     let Extent { n_rows, n_sum, n_vecs } = extent;
     if n_rows == 0 || n_sum == 0 || n_vecs == 0 {
@@ -109,14 +126,14 @@ pub(crate) fn outer<S: Simd, E: Elem>(
         // SAFETY: by the assertions, rows `row..row + n` and all vectors lie inside the three slices.
         unsafe {
             match n {
-                1 => strip.run::<S, 1>(s, n_vecs),
-                2 => strip.run::<S, 2>(s, n_vecs),
-                3 => strip.run::<S, 3>(s, n_vecs),
-                4 => strip.run::<S, 4>(s, n_vecs),
-                5 => strip.run::<S, 5>(s, n_vecs),
-                6 => strip.run::<S, 6>(s, n_vecs),
-                7 => strip.run::<S, 7>(s, n_vecs),
-                _ => strip.run::<S, 8>(s, n_vecs),
+                1 => strip.run::<S, 1>(s, n_vecs, ahead),
+                2 => strip.run::<S, 2>(s, n_vecs, ahead),
+                3 => strip.run::<S, 3>(s, n_vecs, ahead),
+                4 => strip.run::<S, 4>(s, n_vecs, ahead),
+                5 => strip.run::<S, 5>(s, n_vecs, ahead),
+                6 => strip.run::<S, 6>(s, n_vecs, ahead),
+                7 => strip.run::<S, 7>(s, n_vecs, ahead),
+                _ => strip.run::<S, 8>(s, n_vecs, ahead),
             }
         }
         row += n;
@@ -139,18 +156,18 @@ impl<E: Elem> Strip<E> {
     /// # Safety
     /// `R` rows of `a` and `c`, `n_sum` rows of `b`, and `n_vecs` vectors of `b` and `c` are inside.
     #[inline(always)]
-    unsafe fn run<S: Simd, const R: usize>(&self, s: S, n_vecs: usize) {
+    unsafe fn run<S: Simd, const R: usize>(&self, s: S, n_vecs: usize, ahead: &mut Ahead) {
         let mut vec = 0;
         if S::OUTER_TILE.1 == 2 {
             while vec + 2 <= n_vecs {
                 // SAFETY: the contract of this function.
-                unsafe { self.tile::<S, R, 2>(s, vec * LANES) };
+                unsafe { self.tile::<S, R, 2>(s, vec * LANES, ahead) };
                 vec += 2;
             }
         }
         while vec < n_vecs {
             // SAFETY: the contract of this function.
-            unsafe { self.tile::<S, R, 1>(s, vec * LANES) };
+            unsafe { self.tile::<S, R, 1>(s, vec * LANES, ahead) };
             vec += 1;
         }
     }
@@ -164,7 +181,7 @@ impl<E: Elem> Strip<E> {
         clippy::needless_range_loop,
         reason = "iterators over vectors are functions without the CPU features"
     )]
-    unsafe fn tile<S: Simd, const R: usize, const V: usize>(&self, s: S, lane: usize) {
+    unsafe fn tile<S: Simd, const R: usize, const V: usize>(&self, s: S, lane: usize, ahead: &mut Ahead) {
         let mut acc = [[s.splat(0.0); V]; R];
         for r in 0..R {
             for v in 0..V {
@@ -172,7 +189,9 @@ impl<E: Elem> Strip<E> {
                 acc[r][v] = s.load(unsafe { &*self.c.add(r * self.c_stride + lane + v * LANES).cast() });
             }
         }
+        let n_lines = (V * size_of::<[E; LANES]>()).div_ceil(CACHE_LINE);
         for i in 0..self.n_sum {
+            ahead.ask(s, n_lines);
             let mut lanes = [s.splat(0.0); V];
             for v in 0..V {
                 // SAFETY: 16 elements inside row i of `b`.

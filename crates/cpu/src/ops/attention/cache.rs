@@ -3,7 +3,7 @@
 use minfer_graph::KvPart;
 
 use crate::ops::kv::{KvLayout, q8_0};
-use crate::ops::outer::{Elem, Rows};
+use crate::ops::outer::{Ahead, Elem, Rows};
 use crate::simd::Simd;
 
 /// One region, of keys or of values.
@@ -28,8 +28,8 @@ pub(super) trait Region: Copy + Sync {
     where
         Self: 'r;
 
-    /// Asks for the same before it is needed.
-    fn prefetch<S: Simd>(self, s: S, layout: &KvLayout, part: KvPart, head: usize);
+    /// The memory that this reads.
+    fn memory(self, layout: &KvLayout, part: KvPart, head: usize) -> Ahead;
 }
 
 /// Positions, or elements, from one row to the next.
@@ -74,9 +74,9 @@ impl<E: Elem> Region for &[E] {
     }
 
     #[inline(always)]
-    fn prefetch<S: Simd>(self, s: S, layout: &KvLayout, part: KvPart, head: usize) {
+    fn memory(self, layout: &KvLayout, part: KvPart, head: usize) -> Ahead {
         let len = head_len(layout, part);
-        Rows { data: &self[head * len..][..len], stride: 1 }.prefetch(s);
+        Ahead::of(&self[head * len..][..len])
     }
 }
 
@@ -111,8 +111,8 @@ impl Region for Q8_0<'_> {
     }
 
     #[inline(always)]
-    fn prefetch<S: Simd>(self, s: S, layout: &KvLayout, part: KvPart, head: usize) {
+    fn memory(self, layout: &KvLayout, part: KvPart, head: usize) -> Ahead {
         let len = q8_0::Head::of(layout, part).bytes();
-        Rows { data: &self.0[head * len..][..len], stride: 1 }.prefetch(s);
+        Ahead::of(&self.0[head * len..][..len])
     }
 }

@@ -10,9 +10,12 @@ use super::SPAN;
 use super::cache::Region;
 use crate::math::exp_one;
 use crate::ops::kv::KvLayout;
-use crate::ops::outer::{Elem, Extent, Rows, RowsMut, outer};
+use crate::ops::outer::{Ahead, Elem, Extent, Rows, RowsMut, outer};
 use crate::ops::softmax::{divide, exp_row};
 use crate::simd::{Kernel, LANES, Simd};
+
+/// How many blocks before their turn keys and values are asked for: a block is read in about the time that memory takes.
+const BLOCKS_AHEAD: usize = 2;
 
 /// Tokens of one sequence, with the query heads that share one KV head. Its rows are token after token, head after head.
 #[derive(Clone)]
@@ -77,10 +80,27 @@ impl Tile<'_> {
             .map(move |(first, &b)| (b as usize, first..n_seen.min(first + size)))
     }
 
-    /// The block that holds a position of the sequence, if some row sees it.
-    fn block_at(&self, position: usize) -> Option<usize> {
+    /// What is read [`BLOCKS_AHEAD`] blocks after the one that holds `position` of a span: keys of the span, then its
+    /// values, then keys of the next one.
+    fn ahead<P: Region>(&self, (k, v): (P, P), part: KvPart, span: usize, position: usize) -> Ahead {
+        let size = self.layout.block_size;
         let n_seen = self.tokens().map(|token| self.kv_len[token] as usize).max().unwrap_or(0);
-        (position < n_seen).then(|| self.blocks[position / self.layout.block_size] as usize)
+        let first = span * SPAN;
+        let end = n_seen.min(first + SPAN);
+        let next = first + position + BLOCKS_AHEAD * size;
+        // How far beyond the last block of the span, if it is.
+        let over = next.checked_sub(end.next_multiple_of(size));
+        let (part, at) = match (part, over) {
+            (part, None) => (part, next),
+            (KvPart::K, Some(over)) => (KvPart::V, (first + over).min(end - 1)),
+            (KvPart::V, Some(over)) => (KvPart::K, end + over),
+        };
+        if at >= n_seen {
+            return Ahead::nothing();
+        }
+        let head = self.head_of(self.blocks[at / size] as usize);
+        let region = if part == KvPart::K { k } else { v };
+        region.memory(&self.layout, part, head)
     }
 
     /// The tile's head in a block, counted over the region.
@@ -106,9 +126,10 @@ impl<P: Region> Kernel for SpanRecords<'_, P> {
     fn run<S: Simd>(self, s: S) {
         let (q, scratch) = self.scratch.split_at_mut(self.tile.n_rows() * self.tile.layout.k_dim);
         let (scores, room) = scratch.split_at_mut(self.tile.n_rows() * SPAN);
-        scores_of(s, self.tile, self.span, self.k, (q, room), scores);
+        let kv = (self.k, self.v);
+        scores_of(s, self.tile, self.span, kv, (q, room), scores);
         softmax_rows(s, self.tile, self.span, scores, self.records);
-        weigh_values(s, self.tile, self.span, (self.v, room), scores, self.records);
+        weigh_values(s, self.tile, self.span, (kv, room), scores, self.records);
     }
 }
 
@@ -119,7 +140,7 @@ fn scores_of<S: Simd, P: Region>(
     s: S,
     tile: &Tile<'_>,
     span: usize,
-    k: P,
+    kv: (P, P),
     (q, room): (&mut [f32], &mut [f32]),
     scores: &mut [f32],
 ) {
@@ -130,15 +151,11 @@ fn scores_of<S: Simd, P: Region>(
     scores.fill(0.0);
     let n_seen = (0..tile.n_rows()).map(|row| tile.visible(row, span)).max().unwrap_or(0);
     for (block, positions) in tile.blocks_of(span, n_seen) {
-        if positions.end < n_seen
-            && let Some(next) = tile.block_at(span * SPAN + positions.end)
-        {
-            k.prefetch(s, &tile.layout, KvPart::K, tile.head_of(next));
-        }
         let extent = Extent { n_rows: tile.n_rows(), n_sum: k_dim, n_vecs: positions.len().div_ceil(LANES) };
         let c = RowsMut { data: &mut scores[positions.start..], stride: SPAN };
-        let keys = k.rows(s, &tile.layout, KvPart::K, tile.head_of(block), positions.len(), room);
-        outer(s, Rows { data: q, stride: k_dim }, keys, c, extent);
+        let keys = kv.0.rows(s, &tile.layout, KvPart::K, tile.head_of(block), positions.len(), room);
+        let mut ahead = tile.ahead(kv, KvPart::K, span, positions.start);
+        outer(s, Rows { data: q, stride: k_dim }, keys, c, extent, &mut ahead);
     }
 }
 
@@ -174,27 +191,43 @@ fn weigh_values<S: Simd, P: Region>(
     s: S,
     tile: &Tile<'_>,
     span: usize,
-    (v, room): (P, &mut [f32]),
+    (kv, room): ((P, P), &mut [f32]),
     weights: &[f32],
     records: &mut [f32],
 ) {
     let n_rows = tile.n_rows();
     let n_seen = (0..n_rows).map(|row| tile.visible(row, span)).max().unwrap_or(0);
     for (block, positions) in tile.blocks_of(span, n_seen) {
-        let values = v.rows(s, &tile.layout, KvPart::V, tile.head_of(block), positions.len(), room);
-        if positions.end < n_seen
-            && let Some(next) = tile.block_at(span * SPAN + positions.end)
-        {
-            v.prefetch(s, &tile.layout, KvPart::V, tile.head_of(next));
-        }
+        let values = kv.1.rows(s, &tile.layout, KvPart::V, tile.head_of(block), positions.len(), room);
+        let mut ahead = tile.ahead(kv, KvPart::V, span, positions.start);
         for first in (0..n_rows).step_by(S::OUTER_TILE.0) {
             let rows = first..n_rows.min(first + S::OUTER_TILE.0);
             let shared = rows.clone().map(|row| tile.visible(row, span)).min().unwrap_or(0);
             let shared = shared.clamp(positions.start, positions.end);
-            weigh_block(s, tile, values, &positions, positions.start..shared, rows.clone(), weights, records);
+            weigh_block(
+                s,
+                tile,
+                values,
+                &positions,
+                positions.start..shared,
+                rows.clone(),
+                weights,
+                records,
+                &mut ahead,
+            );
             for row in rows {
                 let own = tile.visible(row, span).clamp(shared, positions.end);
-                weigh_block(s, tile, values, &positions, shared..own, row..row + 1, weights, records);
+                weigh_block(
+                    s,
+                    tile,
+                    values,
+                    &positions,
+                    shared..own,
+                    row..row + 1,
+                    weights,
+                    records,
+                    &mut ahead,
+                );
             }
         }
     }
@@ -212,6 +245,7 @@ fn weigh_block<S: Simd, E: Elem>(
     rows: Range<usize>,
     weights: &[f32],
     records: &mut [f32],
+    ahead: &mut Ahead,
 ) {
     let stride = tile.record_len();
     let a = Rows { data: &weights[rows.start * SPAN + some.start..], stride: SPAN };
@@ -219,7 +253,7 @@ fn weigh_block<S: Simd, E: Elem>(
         Rows { data: &values.data[(some.start - positions.start) * values.stride..], stride: values.stride };
     let c = RowsMut { data: &mut records[rows.start * stride..], stride };
     let extent = Extent { n_rows: rows.len(), n_sum: some.len(), n_vecs: tile.layout.v_row() / LANES };
-    outer(s, a, b, c, extent);
+    outer(s, a, b, c, extent, ahead);
 }
 
 /// Merges the records of a later span into those of all spans before it.
