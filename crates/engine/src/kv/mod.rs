@@ -53,7 +53,7 @@ pub struct BlockCounts {
     pub free: usize,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Sequence {
     tokens: Vec<u32>,
     blocks: Vec<u32>,
@@ -76,7 +76,13 @@ impl KvTable {
     /// A new, empty sequence, if there is one left.
     pub(crate) fn create(&mut self) -> Option<usize> {
         let id = self.sequences.iter().position(Option::is_none)?;
-        self.sequences[id] = Some(Sequence::default());
+        // Room for all that the pool holds: a sequence that grows token by token never waits for memory.
+        let n_blocks = self.pool.n_blocks();
+        self.sequences[id] = Some(Sequence {
+            tokens: Vec::with_capacity(n_blocks * self.block_len),
+            blocks: Vec::with_capacity(n_blocks),
+            n_registered: 0,
+        });
         Some(id)
     }
 

@@ -33,6 +33,11 @@ impl Pool {
         }
     }
 
+    /// Blocks of all three kinds.
+    pub(super) fn n_blocks(&self) -> usize {
+        self.n_holders.len()
+    }
+
     pub(super) fn tree(&self) -> &Tree {
         &self.tree
     }
