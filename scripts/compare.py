@@ -3,11 +3,13 @@
 
     pip install llama-cpp-python        (built from source, with native flags)
     cargo build --release
-    scripts/compare.py MODEL.gguf... [--threads 2] [--rounds 5] [--pp 512] [--tg 128] [--depth 0] [--minfer PATH]
+    scripts/compare.py MODEL.gguf... [--threads 2] [--rounds 5] [--pp 512] [--tg 128] [--depth 0]
+    scripts/compare.py MODEL.gguf --start          from the start to the first token, and peak memory
+    scripts/compare.py MODEL.gguf --busy           both beside a process that wants a whole core
 
 Each round measures A B A B: reading a prompt of --pp tokens, then generating --tg tokens after --depth others. What is
 printed are medians over the rounds, and the median of the ratios within a round, which holds when the machine's speed
-drifts. Loading is not measured, and the first round of each is a warm-up that does not count.
+drifts. Loading is not measured (but for --start), and the first round of each is a warm-up that does not count.
 """
 import argparse
 import json
@@ -18,6 +20,7 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROMPT = "The quick brown fox jumps over the lazy dog, and then it goes back home to sleep until morning."
 
 
 def llama_worker(model, threads):
@@ -53,6 +56,19 @@ def llama_worker(model, threads):
         print(time.perf_counter() - start, flush=True)
 
 
+def llama_first_token(model, threads):
+    """Loads, reads PROMPT and picks a token; prints the seconds that took, without those of starting Python."""
+    import llama_cpp
+
+    start = time.perf_counter()
+    llm = llama_cpp.Llama(
+        model_path=model, n_ctx=4096, n_threads=threads, n_threads_batch=threads, verbose=False
+    )
+    llm.eval(llm.tokenize(PROMPT.encode()))
+    llm.sample(temp=0.0)
+    print(time.perf_counter() - start, flush=True)
+
+
 class Llama:
     def __init__(self, model, threads):
         self.process = subprocess.Popen(
@@ -79,24 +95,56 @@ def minfer(binary, model, threads, kind, n, depth):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     if done.returncode != 0:
         raise SystemExit(f"compare.py: failed: {' '.join(command)}")
-    return json.loads(done.stdout)[0]["avg_ts"]
+    return json.loads(done.stdout)[0]
+
+
+def run_to_end(command):
+    """Seconds and peak megabytes of a process, and what it printed."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    printed = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"compare.py: failed: {' '.join(command)}")
+    return time.perf_counter() - start, usage.ru_maxrss / 1024, printed
+
+
+def compare_starts(args, model):
+    """From the start of the process to its first token, which is also its last; the file is in the page cache."""
+    ours, theirs = [], []
+    threads = str(args.threads)
+    for _ in range(args.rounds + 1):
+        command = [args.minfer, "generate", model, "-p", PROMPT, "-n", "1", "-c", "4096", "--greedy", "-t", threads]
+        seconds, megabytes, _ = run_to_end(command)
+        ours.append((seconds, megabytes))
+        worker = [sys.executable, os.path.abspath(__file__), "--llama-first-token", model, "--threads", threads]
+        _, megabytes, printed = run_to_end(worker)
+        theirs.append((float(printed.splitlines()[-1]), megabytes))
+    for i, unit in enumerate(("s to the first token", "MB at most")):
+        a, b = [x[i] for x in ours[1:]], [x[i] for x in theirs[1:]]
+        ratio = statistics.median(x / y for x, y in zip(a, b))
+        print(f"  {unit}: minfer {statistics.median(a):.2f}, llama.cpp {statistics.median(b):.2f}, ratio {ratio:.2f}")
 
 
 def compare(args, model):
-    print(os.path.basename(model), f"({args.threads} threads, {args.rounds} rounds, tokens/s)")
     llama = Llama(model, args.threads)
     for kind, n in (("pp", args.pp), ("tg", args.tg)):
         if n == 0:
             continue
-        ours, theirs = [], []
+        ours, theirs, limits = [], [], []
         for _ in range(args.rounds + 1):
-            ours.append(minfer(args.minfer, model, args.threads, kind, n, args.depth))
+            result = minfer(args.minfer, model, args.threads, kind, n, args.depth)
+            ours.append(result["avg_ts"])
+            limits.append(result["peak_percent" if kind == "pp" else "read_percent"])
             theirs.append(llama.measure(kind, n, args.depth))
         ratios = [a / b for a, b in zip(ours[1:], theirs[1:])]
         print(
             f"  {kind}{n}{f' @ {args.depth}' if args.depth else ''}: minfer {statistics.median(ours[1:]):.1f},"
             f" llama.cpp {statistics.median(theirs[1:]):.1f},"
-            f" ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+            f" ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f});"
+            f" minfer reached {statistics.median(limits[1:]):.0f} % of the"
+            f" {'dot product peak' if kind == 'pp' else 'read bandwidth'}"
         )
     llama.close()
 
@@ -110,15 +158,27 @@ def main():
     p.add_argument("--tg", type=int, default=128, help="tokens to generate; 0 leaves it out")
     p.add_argument("--depth", type=int, default=0, help="tokens before the measured ones")
     p.add_argument("--minfer", default=os.path.join(ROOT, "target", "release", "minfer"))
+    p.add_argument("--start", action="store_true", help="measure from the start to the first token instead")
+    p.add_argument("--busy", action="store_true", help="measure beside a process that wants a whole core")
+    p.add_argument("--llama-first-token", metavar="MODEL", help=argparse.SUPPRESS)
     p.add_argument("--llama-worker", metavar="MODEL", help=argparse.SUPPRESS)
     args = p.parse_args()
     if args.llama_worker:
         llama_worker(args.llama_worker, args.threads)
         return
+    if args.llama_first_token:
+        llama_first_token(args.llama_first_token, args.threads)
+        return
     if not args.models:
         p.error("name at least one model file")
-    for model in args.models:
-        compare(args, model)
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if args.busy else None
+    try:
+        for model in args.models:
+            print(os.path.basename(model), f"({args.threads} threads, {args.rounds} rounds, tokens/s)")
+            compare_starts(args, model) if args.start else compare(args, model)
+    finally:
+        if busy:
+            busy.kill()
 
 
 if __name__ == "__main__":
