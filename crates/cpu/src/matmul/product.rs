@@ -148,9 +148,7 @@ impl OutPtr {
     pub(crate) unsafe fn part(&self, token: usize, rows: Range<usize>) -> &mut [f32] {
         assert!(token < self.n_tokens && rows.start <= rows.end && rows.end <= self.rows);
         // SAFETY: inside by the promise of `new`; initialized and unique by that of the caller.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.ptr.add(token * self.stride + rows.start), rows.len())
-        }
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.add(token * self.stride + rows.start), rows.len()) }
     }
 }
 

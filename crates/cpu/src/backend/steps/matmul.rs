@@ -137,10 +137,11 @@ pub(super) fn gated_product(
     let (out, failed) = (SharedOut::new(out), OnceLock::new());
     let piece = |i| -> Result<(), KernelFault> {
         let panels = piece_range(n_panels, n_pieces, i);
-        SCRATCH.with_borrow_mut(|scratch| {
-            jobs.iter().try_for_each(|(w, x, to)| matmul_panels(w, x, *to, panels.clone(), isa, scratch))
-        })
-        .map_err(product_refused)?;
+        SCRATCH
+            .with_borrow_mut(|scratch| {
+                jobs.iter().try_for_each(|(w, x, to)| matmul_panels(w, x, *to, panels.clone(), isa, scratch))
+            })
+            .map_err(product_refused)?;
         let rows = panels.start * PANEL_ROWS..n_rows.min(panels.end * PANEL_ROWS);
         for token in 0..n_tokens {
             // SAFETY: rows of this piece's panels, which nobody else has; of `both` they were just written.
