@@ -6,6 +6,8 @@
 //! stay only where they turn out to be the text.
 
 mod finish;
+mod prompt;
+mod room;
 mod text;
 
 use std::ops::ControlFlow;
@@ -20,6 +22,7 @@ use crate::request::{GenerateParams, OnFull, Request};
 use crate::sampler::{Sampler, SamplerState, logprob, top_logprobs};
 use crate::speculate::Speculator;
 
+use room::{check_size, drop_oldest};
 use text::TextOut;
 
 /// Takes a task's events; may break to end it.
@@ -311,61 +314,6 @@ impl Task {
         })
     }
 
-    /// Drops the oldest tokens if the context is full.
-    fn make_room(
-        &mut self,
-        context: &mut Context,
-        sink: Sink<'_>,
-    ) -> Result<ControlFlow<FinishReason>, EngineError> {
-        let (OnFull::DropOldest { keep }, Some(seq)) = (self.params.on_full, self.seq) else {
-            return Ok(ControlFlow::Continue(()));
-        };
-        if self.text.len() <= self.n_ctx {
-            return Ok(ControlFlow::Continue(()));
-        }
-        let dropped = drop_oldest(&mut self.text, keep, self.n_ctx);
-        self.dropped.push(dropped);
-        context.truncate(seq, keep);
-        // The penalties see what a run over the kept text would see.
-        self.sampler.set_history(&self.text)?;
-        let goes_on = sink(Event::Dropped(dropped)).is_continue();
-        Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(FinishReason::Interrupted) })
-    }
-
-    fn can_drop(&self) -> bool {
-        matches!(self.params.on_full, OnFull::DropOldest { .. })
-    }
-
-    fn wants_prompt_logprobs(&self) -> bool {
-        self.params.n_prompt_logprobs.is_some() && self.prompt_logprobs.len() + 1 < self.n_prompt
-    }
-
-    /// Rows of a share that speak of tokens of the prompt.
-    fn n_prompt_rows(&self, n_read: usize, share: &Share) -> usize {
-        if !self.wants_prompt_logprobs() {
-            return 0;
-        }
-        // The row after a token speaks of the next one; the last row of the prompt speaks of the answer.
-        share.n_out - usize::from(n_read >= self.n_prompt)
-    }
-
-    fn note_prompt(&mut self, n_read: usize, share: &Share, rows: &[&[f32]]) -> Result<(), EngineError> {
-        let Some(n) = self.params.n_prompt_logprobs else { return Ok(()) };
-        let first = n_read - share.n_text;
-        for (i, row) in rows.iter().enumerate() {
-            self.prompt_logprobs.push(step_logprobs(row, self.text[first + i + 1], n)?);
-        }
-        Ok(())
-    }
-
-    fn report_reading(&mut self, n_read: usize, sink: Sink<'_>) -> ControlFlow<()> {
-        if self.first_logits.is_some() {
-            return ControlFlow::Continue(());
-        }
-        let total = self.timings.n_prompt;
-        sink(Event::Prompt { done: (total + n_read).saturating_sub(self.n_prompt), total })
-    }
-
     fn note_first_logits(&mut self) {
         if self.first_logits.is_none() {
             self.first_logits = Some(Instant::now());
@@ -383,35 +331,6 @@ impl Task {
 
 fn step_logprobs(logits: &[f32], token: u32, n_top: usize) -> Result<StepLogprobs, EngineError> {
     Ok(StepLogprobs { logprob: logprob(logits, token)?, top: top_logprobs(logits, n_top)? })
-}
-
-fn check_size(n_prompt: usize, params: &GenerateParams, n_ctx: usize) -> Result<(), EngineError> {
-    let n_most = match params.on_full {
-        OnFull::Stop => n_prompt,
-        // The last token of an answer is not read.
-        OnFull::Refuse => n_prompt.saturating_add(params.n_predict.unwrap_or(0).saturating_sub(1)),
-        OnFull::DropOldest { keep } if keep < n_ctx => 0,
-        OnFull::DropOldest { keep } => {
-            let reason = "it must be less than the context holds";
-            return Err(EngineError::Setting {
-                setting: "the part to keep",
-                value: keep.to_string(),
-                reason,
-            });
-        }
-    };
-    if n_most <= n_ctx {
-        return Ok(());
-    }
-    Err(EngineError::ContextFull { n_tokens: n_most, n_past: 0, n_ctx })
-}
-
-/// Drops tokens after the first `keep`, so that what is left fills half of the room.
-fn drop_oldest(text: &mut Vec<u32>, keep: usize, n_ctx: usize) -> Dropped {
-    let n_kept = keep + (n_ctx - keep).div_ceil(2);
-    let n_tokens = text.len().saturating_sub(n_kept);
-    text.drain(keep..keep + n_tokens);
-    Dropped { position: keep, n_tokens }
 }
 
 fn departure(model: &Model, prompt: &[u32], found: crate::kv::Divergence) -> Departure {
