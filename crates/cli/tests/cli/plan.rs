@@ -38,7 +38,7 @@ fn what_does_not_fit_is_refused_with_what_would() {
     assert!(message.contains("the largest context that fits is "), "{message}");
     // The same limit stops a run, and the context that was named goes.
     let largest = message.split("the largest context that fits is ").nth(1).unwrap();
-    let largest: usize = largest.split(',').next().unwrap().parse().unwrap();
+    let largest: usize = largest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
     let run = |n_ctx: usize| {
         let n_ctx = n_ctx.to_string();
         minfer(["plan", TINY, "-np", "16", "-c", &n_ctx, "--memory", "300M"]).assert()
