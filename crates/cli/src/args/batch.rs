@@ -10,7 +10,7 @@ use super::{ContextArgs, OpenArgs};
 /// Answer a file of requests in the OpenAI batch format, many at once
 ///
 /// Each line of IN is an object with `custom_id`, `method` (`POST`), `url` (`/v1/chat/completions` or `/v1/completions`) and
-/// `body`. Each answer is a line that is appended to OUT and is on disk before the next one is begun, in the order in which
+/// `body`. Each answer is a line that is appended to OUT and is on disk before the next one is written, in the order in which
 /// answers are ready; a request that cannot be served gets a line with its error. Run again after it was stopped, even by
 /// `kill -9`, it answers what has no line yet: nothing that is in OUT is lost or done twice.
 #[derive(Args, Debug)]
