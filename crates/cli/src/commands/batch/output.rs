@@ -1,7 +1,8 @@
 //! The output: a line is appended and on disk, or it is not there.
 //!
 //! A process that dies while it writes leaves a line without an end, which the next run cuts off; its request is answered
-//! again. Lines that are whole were reported, and are never touched.
+//! again. Lines that are whole were reported, and are never touched. What does not begin as an answer does was not written
+//! here, and is never cut off.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -12,6 +13,9 @@ use serde_json::Value;
 
 use super::input::Line;
 use crate::error::CliError;
+
+/// How each line begins: `answer` puts the name of the answer first.
+const LINE_START: &[u8] = br#"{"id":"batch_req_"#;
 
 pub(super) struct Output {
     path: PathBuf,
@@ -66,15 +70,20 @@ impl Output {
             text.clear();
             let n = input.read_until(b'\n', &mut text).map_err(failed)?;
             if text.last() != Some(&b'\n') {
-                return Ok(end);
+                let is_ours = text.iter().zip(LINE_START).all(|(have, want)| have == want);
+                return if is_ours { Ok(end) } else { Err(self.foreign()) };
             }
             end += n as u64;
             let answer: Value = serde_json::from_slice(&text).unwrap_or_default();
             let id = answer["id"].as_str().unwrap_or_default().to_owned();
             if asked.get(&id).is_none_or(|custom_id| **custom_id != answer["custom_id"]) {
-                return Err(CliError::ForeignOutput { path: self.path.clone() });
+                return Err(self.foreign());
             }
             self.reported.insert(id, answer["custom_id"].clone());
         }
+    }
+
+    fn foreign(&self) -> CliError {
+        CliError::ForeignOutput { path: self.path.clone() }
     }
 }
