@@ -86,6 +86,35 @@ fn chats_and_completions_are_answered_in_openais_shape() {
 }
 
 #[test]
+fn log_probabilities_are_those_of_the_text_a_stop_string_leaves() {
+    let complete = |stop: &Value| {
+        let folder = Folder::new();
+        let body =
+            json!({ "prompt": "abc", "max_tokens": 12, "temperature": 0, "logprobs": 0, "stop": stop });
+        folder.write(&[request("p", "/v1/completions", &body)]);
+        folder.command(&[]).assert().success();
+        let body = folder.answers()[0]["response"]["body"].clone();
+        assert_eq!(body["id"], "cmpl-batch_req_00000001");
+        body
+    };
+    let offsets = |body: &Value| -> Vec<usize> {
+        serde_json::from_value(body["choices"][0]["logprobs"]["text_offset"].clone()).unwrap()
+    };
+    let text = |body: &Value| body["choices"][0]["text"].as_str().unwrap().to_owned();
+    let whole = complete(&Value::Null);
+    let (text_of, starts) = (text(&whole), offsets(&whole));
+    // The stop string is the last token that begins with a character of its own.
+    let last = *starts.iter().filter(|start| **start < text_of.chars().count()).max().unwrap();
+    let stop: String = text_of.chars().skip(last).collect();
+    let cut = complete(&json!(stop));
+    assert_eq!(cut["choices"][0]["finish_reason"], "stop");
+    let (n_chars, left) = (text(&cut).chars().count(), offsets(&cut));
+    assert!(n_chars > 0 && left.iter().all(|start| *start < n_chars), "{left:?} of {n_chars}");
+    assert_eq!(left, starts[..left.len()]);
+    assert!(left.len() < starts.len());
+}
+
+#[test]
 fn what_cannot_be_served_gets_its_error_and_the_rest_its_answers() {
     let folder = Folder::new();
     let long = "x".repeat(5000);
@@ -178,7 +207,10 @@ fn a_file_of_something_else_is_left_alone() {
     let folder = Folder::new();
     folder.write(&[chat("a", "Hi", 2, 1)]);
     let other = r#"{"id":"batch_req_00000001","custom_id":"b","response":{},"error":null}"#;
-    for text in ["Dear diary,\n", &format!("{other}\n"), "[1]\n"] {
+    let torn_input = r#"{"custom_id":"a","method":"POST""#;
+    let texts =
+        ["Dear diary,\n", "Dear diary", torn_input, &format!("{other}\n"), &format!("{other}\n{{x"), "[1]\n"];
+    for text in texts {
         fs::write(folder.path("out.jsonl"), text).unwrap();
         let refused = folder.command(&[]).assert().code(3);
         assert!(stderr(&refused).contains("no answers to these requests"), "{}", stderr(&refused));

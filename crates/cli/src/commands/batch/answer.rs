@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use minfer_engine::sampler::TokenLogprob;
 use minfer_engine::{FinishReason, Generated, StepLogprobs};
-use minfer_text::tokenizer::Tokenizer;
+use minfer_text::tokenizer::{StreamDecoder, Tokenizer};
 use serde_json::{Map, Value, json};
 
 use super::body::ApiError;
@@ -36,6 +36,7 @@ fn reported(line: &Line<'_>, status: u16, body: &Value) -> Value {
 
 /// A finished answer and what belongs to it.
 pub(super) struct Answer<'a> {
+    pub(super) line: &'a Line<'a>,
     pub(super) tokenizer: &'a Tokenizer,
     pub(super) model: &'a str,
     pub(super) n_prompt: usize,
@@ -62,7 +63,7 @@ impl Answer<'_> {
         };
         let n_completion = done.tokens.len();
         json!({
-            "id": if is_chat { "chatcmpl-batch" } else { "cmpl-batch" },
+            "id": format!("{}-{}", if is_chat { "chatcmpl" } else { "cmpl" }, self.line.answer_id()),
             "object": if is_chat { "chat.completion" } else { "text_completion" },
             "created": SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
             "model": self.model,
@@ -76,12 +77,26 @@ impl Answer<'_> {
         })
     }
 
-    /// Each token of the text; the one that ended the answer is not part of it.
-    fn steps(&self) -> impl Iterator<Item = (TokenLogprob, &StepLogprobs)> {
+    /// Each token of the text, and how many characters come before it. The token that ended the answer is not part of the
+    /// text, and neither are those that lie wholly in or after the stop string.
+    fn steps(&self) -> impl Iterator<Item = (usize, TokenLogprob, &StepLogprobs)> {
         let n_end = usize::from(self.done.reason == FinishReason::EndOfGeneration);
         let n_text = self.done.tokens.len().saturating_sub(n_end);
         let steps = self.done.tokens.iter().zip(&self.done.logprobs).take(n_text);
-        steps.map(|(&id, step)| (TokenLogprob { id, logprob: step.logprob }, step))
+        let is_cut = self.done.reason == FinishReason::StopString;
+        let mut decoder = StreamDecoder::continuing(false);
+        let (mut piece, mut n_chars, mut n_bytes) = (String::new(), 0, 0);
+        steps.map_while(move |(&id, step)| {
+            if is_cut && n_bytes >= self.done.text.len() {
+                return None;
+            }
+            let offset = n_chars;
+            piece.clear();
+            decoder.push(self.tokenizer, id, &mut piece).ok()?;
+            n_chars += piece.chars().count();
+            n_bytes += piece.len();
+            Some((offset, TokenLogprob { id, logprob: step.logprob }, step))
+        })
     }
 
     fn chat_logprobs(&self) -> Value {
@@ -92,7 +107,7 @@ impl Answer<'_> {
             let bytes = self.bytes(it.id);
             json!({ "token": String::from_utf8_lossy(bytes), "logprob": it.logprob, "bytes": bytes })
         };
-        let with_top = |(token, step): (TokenLogprob, &StepLogprobs)| {
+        let with_top = |(_, token, step): (usize, TokenLogprob, &StepLogprobs)| {
             let mut entry_of = entry(&token);
             entry_of["top_logprobs"] = step.top.iter().map(entry).collect();
             entry_of
@@ -107,10 +122,8 @@ impl Answer<'_> {
         let text = |id: u32| String::from_utf8_lossy(self.bytes(id)).into_owned();
         let (mut tokens, mut logprobs, mut tops, mut offsets) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut offset = 0;
-        for (token, step) in self.steps() {
+        for (offset, token, step) in self.steps() {
             offsets.push(offset);
-            offset += self.bytes(token.id).len();
             tokens.push(text(token.id));
             logprobs.push(token.logprob);
             tops.push(step.top.iter().map(|t| (text(t.id), json!(t.logprob))).collect::<Map<_, _>>());

@@ -113,7 +113,7 @@ impl ApiRequest {
     pub(super) fn read(is_chat: bool, body: Value) -> Result<Self, ApiError> {
         let body: Body = serde_json::from_value(body)
             .map_err(|e| ApiError::bad("invalid_request", Some("body"), format!("the body: {e}")))?;
-        body.check_supported()?;
+        body.check_supported(is_chat)?;
         Ok(Self { is_chat, body })
     }
 
@@ -130,17 +130,17 @@ impl ApiRequest {
     pub(super) fn prepare(
         &self,
         model: &Model,
-        template: Result<&ChatTemplate, &String>,
+        template: Result<&ChatTemplate, &ApiError>,
     ) -> Result<(Vec<u32>, GenerateParams), ApiError> {
         let prompt = if self.is_chat { self.chat(model, template)? } else { self.raw(model)? };
         Ok((prompt, self.body.params(self.is_chat)?))
     }
 
-    fn chat(&self, model: &Model, template: Result<&ChatTemplate, &String>) -> Result<Vec<u32>, ApiError> {
+    fn chat(&self, model: &Model, template: Result<&ChatTemplate, &ApiError>) -> Result<Vec<u32>, ApiError> {
         let Some(Value::Array(messages)) = &self.body.messages else {
-            return Err(missing("messages", "a list of messages"));
+            return Err(wrong("messages", "a list of messages"));
         };
-        let template = template.map_err(|e| ApiError::bad("no_chat_template", None, e.clone()))?;
+        let template = template.map_err(Clone::clone)?;
         let messages = messages.iter().map(plain_message).collect::<Result<Vec<_>, _>>()?;
         let input = RenderInput::new(Value::Array(messages));
         let text = template.render(&input).map_err(|e| ApiError::of(&e.into()))?;
@@ -148,7 +148,7 @@ impl ApiRequest {
     }
 
     fn raw(&self, model: &Model) -> Result<Vec<u32>, ApiError> {
-        let one = || missing("prompt", "one text, or the ids of one");
+        let one = || wrong("prompt", "one text, or the ids of one");
         let encode = |text: &str| model.encode(text).map_err(|e| ApiError::of(&e));
         match self.body.prompt.as_ref().ok_or_else(one)? {
             Prompt::Text(text) => encode(text),
@@ -168,14 +168,14 @@ impl ApiRequest {
 /// A message whose content is one text, however it was cut.
 fn plain_message(message: &Value) -> Result<Value, ApiError> {
     let Some(object) = message.as_object().filter(|m| m.get("role").is_some_and(Value::is_string)) else {
-        return Err(missing("messages", "objects with a role"));
+        return Err(wrong("messages", "objects with a role"));
     };
     let mut object = object.clone();
     if let Some(Value::Array(parts)) = object.get("content") {
         let text = |part: &Value| {
             let text = part.get("text").and_then(Value::as_str).filter(|_| part["type"] == "text");
             text.map(ToOwned::to_owned)
-                .ok_or_else(|| missing("messages", "text; this model reads nothing else"))
+                .ok_or_else(|| wrong("messages", "text; this model reads nothing else"))
         };
         let text = parts.iter().map(text).collect::<Result<String, _>>()?;
         object.insert("content".into(), Value::String(text));
@@ -183,12 +183,13 @@ fn plain_message(message: &Value) -> Result<Value, ApiError> {
     Ok(Value::Object(object))
 }
 
-fn missing(param: &'static str, what: &str) -> ApiError {
+fn wrong(param: &'static str, what: &str) -> ApiError {
     ApiError::bad("invalid_request", Some(param), format!("{param} must be {what}"))
 }
 
 impl Body {
-    fn check_supported(&self) -> Result<(), ApiError> {
+    fn check_supported(&self, is_chat: bool) -> Result<(), ApiError> {
+        self.check_belongs(is_chat)?;
         let is_set = |value: &Option<Value>| {
             value.as_ref().is_some_and(|v| !v.is_null() && *v != Value::Array(vec![]))
         };
@@ -210,6 +211,21 @@ impl Body {
                 Err(ApiError::bad("unsupported_parameter", Some(param), message))
             }
         }
+    }
+
+    /// Settings that only another kind of request, or another setting, gives a meaning.
+    fn check_belongs(&self, is_chat: bool) -> Result<(), ApiError> {
+        let has_top = self.top_logprobs.is_some_and(|n| n > 0);
+        if is_chat && self.prompt.is_some() {
+            return Err(wrong("prompt", "left out of a chat: messages are its prompt"));
+        }
+        if !is_chat && self.messages.is_some() {
+            return Err(wrong("messages", "left out of a completion: prompt is its text"));
+        }
+        if has_top && !matches!(self.logprobs, Some(Logprobs::Wanted(true))) {
+            return Err(wrong("top_logprobs", "left out unless logprobs is true"));
+        }
+        Ok(())
     }
 
     fn params(&self, is_chat: bool) -> Result<GenerateParams, ApiError> {
@@ -235,7 +251,7 @@ impl Body {
             Some(Logprobs::Top(n)) => Some(n),
         };
         match n {
-            Some(n) if n > MAX_TOP_LOGPROBS => Err(missing("top_logprobs", "at most 20")),
+            Some(n) if n > MAX_TOP_LOGPROBS => Err(wrong("top_logprobs", "at most 20")),
             n => Ok(n),
         }
     }
@@ -243,7 +259,7 @@ impl Body {
     fn sampler(&self) -> Result<SamplerParams, ApiError> {
         let default = SamplerParams::default();
         let bias = self.logit_bias.iter().flatten().map(|(id, bias)| {
-            let id = id.parse().map_err(|_| missing("logit_bias", "an object of token ids and numbers"))?;
+            let id = id.parse().map_err(|_| wrong("logit_bias", "an object of token ids and numbers"))?;
             Ok((id, *bias))
         });
         Ok(SamplerParams {
@@ -274,11 +290,16 @@ mod tests {
             (json!({ "stream": true }), "stream"),
             (json!({ "tools": [{}] }), "tools"),
             (json!({ "response_format": { "type": "json_object" } }), "response_format"),
+            (json!({ "prompt": "x", "messages": [] }), "prompt"),
+            (json!({ "top_logprobs": 2 }), "top_logprobs"),
+            (json!({ "top_logprobs": 2, "logprobs": false }), "top_logprobs"),
             (json!({ "temprature": 1 }), "body"),
             (json!({ "temperature": "hot" }), "body"),
         ] {
             assert_eq!(ApiRequest::read(true, body.clone()).unwrap_err().param, Some(param), "{body}");
         }
+        let both = json!({ "prompt": "x", "messages": [] });
+        assert_eq!(ApiRequest::read(false, both).unwrap_err().param, Some("messages"));
         let same = json!({ "n": 1, "stream": false, "tools": [], "user": "u", "response_format": { "type": "text" } });
         assert!(ApiRequest::read(true, same).is_ok());
     }

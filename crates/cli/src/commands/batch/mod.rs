@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use minfer_engine::{Engine, EngineError, EngineParams, Fault, FinishReason, Generated, Model, Request};
+use minfer_engine::{Engine, EngineError, EngineParams, Fault, FinishReason, Generated, Request};
 use minfer_hub::DEFAULT_MODEL;
 use minfer_text::chat::ChatTemplate;
 use serde_json::Value;
@@ -25,7 +25,7 @@ use crate::progress::{Meter, Unit};
 use crate::shell::Shell;
 use crate::{engine, report};
 
-use body::ApiError;
+use body::{ApiError, ApiRequest};
 use input::Line;
 use output::Output;
 
@@ -51,7 +51,9 @@ pub(super) fn run(args: &BatchArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let n_threads = args.parallel.saturating_mul(1 + WAITING_PER_RUNNING).min(left.len());
     let params = EngineParams { max_queue: n_threads, ..EngineParams::default() };
     let batch = Batch {
-        template: model.chat_template(false).map_err(|e| e.to_string()),
+        template: model
+            .chat_template(false)
+            .map_err(|e| ApiError::bad("no_chat_template", None, e.to_string())),
         name: args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
         engine: Engine::with_context(context, None, &params)?,
         left: &left,
@@ -93,7 +95,8 @@ struct Finished {
 }
 
 struct Batch<'a> {
-    template: Result<ChatTemplate, String>,
+    /// Or what a chat is told when the model has none that works.
+    template: Result<ChatTemplate, ApiError>,
     name: String,
     engine: Engine,
     left: &'a [Line<'a>],
@@ -196,7 +199,7 @@ impl Batch<'_> {
             }
             Err(error) => return Err(error),
         };
-        let body = self.body(model, &request, n_prompt, &generated);
+        let body = self.body(line, &request, n_prompt, &generated);
         let n_tokens = generated.tokens.len();
         Ok(Some(Finished { line: answer::success(line, body), n_tokens, is_error: false }))
     }
@@ -209,9 +212,9 @@ impl Batch<'_> {
         self.engine.submit(Request::new(prompt, params))?.wait()
     }
 
-    fn body(&self, model: &Model, request: &body::ApiRequest, n_prompt: usize, done: &Generated) -> Value {
-        answer::Answer { tokenizer: model.tokenizer(), model: request.model(&self.name), n_prompt, done }
-            .body(request.is_chat())
+    fn body(&self, line: &Line<'_>, request: &ApiRequest, n_prompt: usize, done: &Generated) -> Value {
+        let (tokenizer, model) = (self.engine.model().tokenizer(), request.model(&self.name));
+        answer::Answer { line, tokenizer, model, n_prompt, done }.body(request.is_chat())
     }
 }
 
