@@ -166,8 +166,10 @@ impl Engine {
             begin_by: max_wait.and_then(|wait| submitted.checked_add(wait)),
         };
         self.enter_queue()?;
-        let sent = self.commands.send(Command::Submit(Box::new(job)));
-        sent.map_err(|_| EngineError::EngineStopped)?;
+        if self.commands.send(Command::Submit(Box::new(job))).is_err() {
+            self.shared.n_waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(EngineError::EngineStopped);
+        }
         Ok(stream)
     }
 

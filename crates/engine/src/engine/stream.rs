@@ -31,7 +31,8 @@ pub(super) struct Events {
 
 /// Both ends.
 pub(super) fn channel() -> (Events, EventStream) {
-    // Nobody can send more than an answer has tokens, so the buffer is bounded by the context.
+    // Not bounded: the engine's thread must not wait for one who reads slowly. What piles up is at most the answer, which
+    // the context bounds, or `n_predict`; with neither, only whoever reads or cancels does.
     let (sender, receiver) = async_channel::unbounded();
     let is_cancelled = Arc::new(AtomicBool::new(false));
     let events = Events { sender, is_cancelled: is_cancelled.clone() };

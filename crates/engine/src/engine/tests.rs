@@ -10,7 +10,7 @@ use super::pace::Pace;
 use super::queue::Job;
 use super::stream::{EventStream, channel as events};
 use super::worker::{Command, Shared, Worker};
-use crate::answer::Generated;
+use crate::answer::{FinishReason, Generated};
 use crate::context::{Context, ContextParams};
 use crate::generate::generate;
 use crate::model::{LoadOptions, Model};
@@ -29,6 +29,14 @@ fn context(model: &Arc<Model>, n_seq_max: usize, n_kv: Option<usize>) -> Context
     Context::new(model, &params, &mut |_, _| {}).unwrap()
 }
 
+/// The command that submits a request, and its events.
+fn submit(model: &Model, request: Request) -> (Command, EventStream) {
+    let (priority, (events, stream)) = (request.priority, events());
+    let task = Task::new(model, 256, request).unwrap();
+    let job = Job { task, events, priority, submitted: Instant::now(), deadline: None, begin_by: None };
+    (Command::Submit(Box::new(job)), stream)
+}
+
 /// Runs requests that were all submitted at once; gives the answers and how often one had to give its memory back.
 fn run(context: Context, requests: Vec<Request>) -> (Vec<Generated>, u64) {
     let model = context.model().clone();
@@ -37,17 +45,15 @@ fn run(context: Context, requests: Vec<Request>) -> (Vec<Generated>, u64) {
     let streams: Vec<EventStream> = requests
         .into_iter()
         .map(|request| {
-            let (priority, (events, stream)) = (request.priority, events());
-            let task = Task::new(&model, 256, request).unwrap();
-            let submitted = Instant::now();
-            let job = Job { task, events, priority, submitted, deadline: None, begin_by: None };
-            assert!(commands.send(Command::Submit(Box::new(job))).is_ok());
+            let (command, stream) = submit(&model, request);
+            assert!(commands.send(command).is_ok());
             stream
         })
         .collect();
     drop(commands);
     shared.n_waiting.store(streams.len(), std::sync::atomic::Ordering::Relaxed);
-    let pace = Pace::new(Duration::from_millis(250), context.n_ubatch());
+    // With no time for chunks, they are as short as they get, whatever the machine does.
+    let pace = Pace::new(Duration::ZERO, context.n_ubatch());
     let context = Worker::new(context, None, receiver, shared.clone(), pace).run();
     assert_eq!(context.kv_blocks().in_use, 0);
     let stats = shared.stats.lock().unwrap().clone();
@@ -105,6 +111,26 @@ fn requests_that_do_not_fit_together_take_turns() {
     assert_eq!(n_suspended, 0);
     let tokens: Vec<_> = answers.into_iter().map(|answer| answer.tokens).collect();
     assert_eq!(tokens, expected);
+}
+
+#[test]
+fn what_comes_while_an_engine_is_closed_is_ended_too() {
+    let context = context(&model(), 2, None);
+    let (commands, receiver) = channel();
+    let shared = Arc::new(Shared::default());
+    let submit = || submit(context.model(), request(text(1, 20), 30, OnFull::Stop));
+    let ((before, first), (behind, second)) = (submit(), submit());
+    for command in [before, Command::Close, behind] {
+        assert!(commands.send(command).is_ok());
+    }
+    shared.n_waiting.store(2, std::sync::atomic::Ordering::Relaxed);
+    let pace = Pace::new(Duration::ZERO, context.n_ubatch());
+    Worker::new(context, None, receiver, shared.clone(), pace).run();
+    for stream in [first, second] {
+        let answer = stream.wait().unwrap();
+        assert_eq!((answer.reason, answer.tokens.len()), (FinishReason::Interrupted, 0));
+    }
+    assert_eq!(shared.n_waiting.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -103,32 +103,34 @@ impl Worker {
     fn take_commands(&mut self) -> bool {
         loop {
             let is_idle = self.seats.is_empty() && self.queue.len() == 0;
-            if is_idle && self.is_closing {
-                return false;
-            }
-            let command = if is_idle {
+            let command = if is_idle && !self.is_closing {
                 self.commands.recv().map_err(|_| TryRecvError::Disconnected)
             } else {
                 self.commands.try_recv()
             };
             match command {
+                // It came while the engine was being closed.
+                Ok(Command::Submit(job)) if self.is_closing => self.interrupt(*job),
                 Ok(Command::Submit(job)) => self.queue.push(*job),
                 Ok(Command::Close) => {
                     self.is_closing = true;
                     self.cancel_all();
                 }
-                Err(TryRecvError::Empty) => return true,
-                Err(TryRecvError::Disconnected) if is_idle => return false,
-                Err(TryRecvError::Disconnected) => return true,
+                Err(_) => return !is_idle,
             }
         }
     }
 
+    /// Ends a request that has no seat.
+    fn interrupt(&mut self, mut job: Job) {
+        self.shared.n_waiting.fetch_sub(1, Ordering::Relaxed);
+        job.task.end(FinishReason::Interrupted, &mut |_| ControlFlow::Continue(()));
+        self.finish(job.task, &job.events);
+    }
+
     fn cancel_all(&mut self) {
-        while let Some(mut job) = self.queue.pop() {
-            self.shared.n_waiting.fetch_sub(1, Ordering::Relaxed);
-            job.task.end(FinishReason::Interrupted, &mut |_| ControlFlow::Continue(()));
-            self.finish(job.task, &job.events);
+        while let Some(job) = self.queue.pop() {
+            self.interrupt(job);
         }
         for seat in &mut self.seats {
             let listener = &mut seat.listener;
