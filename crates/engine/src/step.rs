@@ -61,18 +61,21 @@ impl Stepper {
         self.shares.resize(seats.len(), Share::default());
         let mut size = StepSize::default();
         let (max_tokens, max_out) = (context.n_ubatch(), context.n_outputs_max());
+        let takes_part = |seat: &Seat<L>| seat.task.is_active() && seat.task.seq().is_some();
+        let mut n_others = seats.iter().filter(|seat| takes_part(seat)).count();
         let mut n_out = 0;
         for streaming in [true, false] {
             for (seat, share) in seats.iter().zip(&mut self.shares) {
                 let task = &seat.task;
-                if !task.is_active() || task.seq().is_none() || task.is_streaming(context) != streaming {
+                if !takes_part(seat) || task.is_streaming(context) != streaming {
                     continue;
                 }
                 // Memory is planned for so many tokens in a step; where streams alone are more, one is read still.
                 let n_most = max_tokens.saturating_sub(size.n_streams + size.n_guesses).max(1).min(n_chunk);
                 let n_tokens = if streaming { 1 } else { n_most.saturating_sub(size.n_read) };
-                // A stream must get its row of logits, whatever others want.
-                *share = task.share(context, n_tokens, max_out.saturating_sub(n_out).max(streaming.into()));
+                // Everyone gets a row of logits: one is kept back for each that comes later, whatever is guessed before.
+                n_others -= 1;
+                *share = task.share(context, n_tokens, max_out.saturating_sub(n_out + n_others).max(1));
                 n_out += share.n_out;
                 size.n_guesses += share.n_guesses;
                 match streaming {
@@ -91,7 +94,7 @@ impl Stepper {
         self.guess_s = elapsed.as_secs_f64();
     }
 
-    /// Runs the planned step and hands every task its logits. When the step fails, nothing has changed.
+    /// Runs the planned step and hands every task its logits. When the step fails, no text has changed.
     pub(crate) fn run<L: Listener>(
         &mut self,
         context: &mut Context,

@@ -132,9 +132,9 @@ impl Plan {
     }
 }
 
-/// Rows of logits in one step.
+/// Rows of logits in one step; without one, nothing could be answered.
 pub(crate) fn n_outputs(params: &ContextParams) -> usize {
-    params.n_outputs_max.unwrap_or(params.n_seq_max)
+    params.n_outputs_max.unwrap_or(params.n_seq_max).max(1)
 }
 
 /// The steps that take most: a full chunk with all its rows of logits, and a decode step of all sequences. Smaller steps
