@@ -159,8 +159,9 @@ impl Task {
             self.prompt_logprobs.clear();
         }
         let limit = if reads_all { 0 } else { self.text.len() - 1 };
-        let found = context.begin(seq, &self.text, limit)?;
+        // Its own before anything can fail, so that it is freed with the task.
         self.seq = Some(seq);
+        let found = context.begin(seq, &self.text, limit)?;
         if self.began.is_none() {
             self.began = Some(Instant::now());
             self.timings.n_cached = found.n_cached;
