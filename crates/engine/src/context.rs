@@ -325,7 +325,7 @@ impl Context {
     }
 
     /// Appends the rows to their sequences and gives the wanted logits, a row of `n_vocab` for each wanting token, in
-    /// order. A failed step changes nothing.
+    /// order. A failed step adds no token; blocks that were reserved for it stay with their sequences.
     pub fn step(&mut self, rows: &[Row]) -> Result<&[f32], EngineError> {
         let mut logits = std::mem::take(&mut self.logits);
         let done = self.step_with(rows, &mut logits, None);

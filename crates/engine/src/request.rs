@@ -46,7 +46,8 @@ pub enum OnFull {
     Refuse,
     /// The oldest tokens after the first `keep` are dropped, so many that what is left fills half of the room, and
     /// generation goes on. The kept text is read again at its new positions: what follows is what a run over the kept text
-    /// gives.
+    /// gives. Without `n_predict` such an answer has no end of its own but an end-of-generation token or a stop: whoever asks
+    /// for one reads its events as they come, or cancels it.
     DropOldest {
         /// Tokens at the beginning that always stay, such as a system prompt.
         keep: usize,

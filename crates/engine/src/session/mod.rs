@@ -1,7 +1,9 @@
 //! Sequences in files: tokens, keys and values, and the state of the sampler.
 //!
-//! A file belongs to one model and one form of the cache; anything else is refused before a byte of it is believed, and so
-//! is a file that is cut short or changed. Writing is atomic: whatever happens, what was there before, or the new file,
+//! A file belongs to one model and one form of the cache. A file of anything else, or one that is cut short, is refused by
+//! its header and its length, before anything is read into the cache; one that is changed is refused by its checksum, after.
+//! On any fault the sequence is left empty. That a model is the same rests on its hyper-parameters and on samples of each
+//! tensor, not on all of its bytes. Writing is atomic: whatever happens, what was there before, or the new file,
 //! is there whole. What is restored is what was saved, to the bit, so what follows is, too.
 //!
 //! The checksum guards against accidents, not against forgers: keys and values are taken as they are, so a session from a
@@ -39,7 +41,8 @@ pub struct Session {
 }
 
 impl Context {
-    /// Saves what `seq` holds, and the state of its sampler if there is one to save.
+    /// Saves what `seq` holds, and the state of its sampler if there is one to save. A context made
+    /// [without weights](Self::without_weights) has no cache before its first step: there is nothing to save, and it fails.
     pub fn save_session(
         &self,
         seq: SeqId,
