@@ -33,6 +33,11 @@ fn greedy(n_predict: usize) -> GenerateParams {
     GenerateParams { n_predict: Some(n_predict), ignore_eos: true, sampler, ..GenerateParams::default() }
 }
 
+/// An answer that only ends when it is cancelled.
+fn endless() -> GenerateParams {
+    GenerateParams { on_full: OnFull::DropOldest { keep: 8 }, ..greedy(usize::MAX) }
+}
+
 fn text(seed: u32, len: usize) -> Vec<u32> {
     (0..len as u32).map(|i| 3 + (i * 37 + i * i * seed) % 90).collect()
 }
@@ -119,7 +124,7 @@ fn the_queue_is_bounded_and_a_closed_engine_ends_everything() {
     let engine = Engine::new(&model(), &EngineParams { max_queue: 3, ..params(1) }).unwrap();
     let mut streams = Vec::new();
     let error = loop {
-        match engine.submit(Request::new(text(1, 20), greedy(200))) {
+        match engine.submit(Request::new(text(1, 20), endless())) {
             Ok(stream) => streams.push(stream),
             Err(error) => break error,
         }
@@ -129,8 +134,11 @@ fn the_queue_is_bounded_and_a_closed_engine_ends_everything() {
     let context = engine.close().unwrap();
     assert_eq!(context.kv_blocks().in_use, 0);
     let reasons: Vec<_> = streams.into_iter().map(|s| s.wait().unwrap().reason).collect();
-    assert!(reasons.ends_with(&[FinishReason::Interrupted; 3]), "{reasons:?}");
-    assert!(matches!(engine.submit(Request::new(vec![1], greedy(1))), Err(EngineError::EngineStopped)));
+    assert!(reasons.iter().all(|reason| *reason == FinishReason::Interrupted), "{reasons:?}");
+    // A closed engine has no queue that could be full.
+    for _ in 0..5 {
+        assert!(matches!(engine.submit(Request::new(vec![1], greedy(1))), Err(EngineError::EngineStopped)));
+    }
     assert!(matches!(engine.close(), Err(EngineError::EngineStopped)));
 }
 
@@ -172,13 +180,17 @@ fn a_dropped_stream_frees_its_blocks_and_a_cancelled_one_gives_what_there_is() {
 #[test]
 fn higher_priority_goes_first() {
     let engine = Engine::new(&model(), &params(1)).unwrap();
-    let busy = engine.submit(Request::new(text(1, 20), greedy(100))).unwrap();
+    let busy = engine.submit(Request::new(text(1, 20), endless())).unwrap();
     let request = |priority, seed| Request { priority, ..Request::new(text(seed, 20), greedy(2)) };
     let low = engine.submit(request(-1, 2)).unwrap();
     let high = engine.submit(request(1, 3)).unwrap();
+    // Both are in the queue before there is room.
+    while engine.stats().n_waiting < 2 {
+        std::thread::yield_now();
+    }
+    drop(busy);
     let (low, high) = (low.wait().unwrap().timings.queued, high.wait().unwrap().timings.queued);
     assert!(high < low, "{high:?} {low:?}");
-    drop(busy);
 }
 
 #[test]
@@ -272,6 +284,18 @@ fn log_probabilities_of_a_prompt_are_those_of_its_tokens_as_answers() {
     }
 }
 
+/// However few rows of logits there are, each request gets one.
+#[test]
+fn a_prompt_with_log_probabilities_is_read_beside_streams_that_take_all_rows() {
+    let context = ContextParams { n_outputs_max: Some(0), ..params(2).context };
+    let engine = Engine::new(&model(), &EngineParams { context, ..params(2) }).unwrap();
+    let mut busy = engine.submit(Request::new(text(1, 20), endless())).unwrap();
+    assert!(busy.blocking().any(|event| matches!(event, Ok(Event::Token { .. }))));
+    let read = GenerateParams { n_prompt_logprobs: Some(1), ..greedy(2) };
+    let answer = engine.submit(Request::new(text(2, 40), read)).unwrap().wait().unwrap();
+    assert_eq!((answer.prompt_logprobs.len(), answer.tokens.len()), (39, 2));
+}
+
 /// Allows one token after the other, then says that it is complete.
 struct Spell {
     tokens: Vec<u32>,
@@ -348,7 +372,9 @@ fn guesses_are_counted_and_change_nothing() {
                 engine.submit(Request::new(prompt.clone(), params_of(speculation))).unwrap().wait().unwrap();
             assert_eq!(answer.tokens, plain.tokens, "{speculation:?}");
             let report = answer.timings.speculation;
-            assert!(report.n_accepted > 0 && report.n_accepted <= report.n_guessed, "{report:?}");
+            assert!(report.n_accepted <= report.n_guessed, "{report:?}");
+            // What is drawn at random need not be what was guessed.
+            assert!(report.n_accepted > 0 || temperature > 0.0, "{report:?}");
             let guesses_itself = temperature == 0.0 && speculation == Speculation::DraftModel { max: 8 };
             assert!(!guesses_itself || report.n_accepted == report.n_guessed, "{report:?}");
         }

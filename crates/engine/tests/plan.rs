@@ -139,16 +139,18 @@ fn what_does_not_fit_into_the_limit_is_refused_with_what_would() {
 fn a_second_context_counts_what_the_first_was_promised_and_shares_its_weights() {
     let _turn = alone();
     let model = load(&data().join(format!("{}.gguf", COMMITTED[0])));
-    let params = ContextParams { n_ctx: 1 << 16, n_seq_max: 16, n_ubatch: 32, ..ContextParams::default() };
+    // Small enough for any machine, and more than what the tests' process takes and gives back meanwhile.
+    let params = ContextParams { n_ctx: 1 << 14, n_seq_max: 8, n_ubatch: 32, ..ContextParams::default() };
     let plan = Plan::new(&model, &params).unwrap();
-    assert!(plan.bytes(PlanPart::Weights) > 0);
+    assert!(plan.bytes(PlanPart::Weights) > 0 && plan.bytes(PlanPart::Kv) >= 32 << 20);
+    let with_half = plan.bytes(PlanPart::Program) + plan.bytes(PlanPart::Kv) / 2;
     let first = context(&model, &params);
     let second = Plan::new(&model, &params).unwrap();
     assert!(second.bytes(PlanPart::Weights) < plan.bytes(PlanPart::Weights));
     // The first has touched nothing of its cache, and it still counts.
-    assert!(second.bytes(PlanPart::Program) >= plan.bytes(PlanPart::Kv));
+    assert!(second.bytes(PlanPart::Program) > with_half);
     drop(first);
-    assert!(Plan::new(&model, &params).unwrap().bytes(PlanPart::Program) < plan.bytes(PlanPart::Kv));
+    assert!(Plan::new(&model, &params).unwrap().bytes(PlanPart::Program) < with_half);
 }
 
 #[test]
