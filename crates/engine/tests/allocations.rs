@@ -58,9 +58,12 @@ fn allocations(name: &str, n_threads: usize) -> Vec<usize> {
 #[test]
 fn a_decode_step_allocates_nothing() {
     for name in ["qwen2-tied-q4_0", "llama-q4_1", "qwen3-yarn-bf16"] {
-        assert_eq!(allocations(name, 1), [0; 7], "{name}");
-        // A worker's own buffers grow with its first piece, which may come late; they do so once.
-        let windows = allocations(name, 2);
-        assert!(windows.contains(&0), "{name}, two threads: {windows:?}");
+        // A worker's own buffers grow with its first piece, which may come late, and the test runner may take memory
+        // meanwhile; a step that does would show in every window.
+        for n_threads in [1, 2] {
+            let windows = allocations(name, n_threads);
+            let n_clean = windows.iter().filter(|n| **n == 0).count();
+            assert!(n_clean >= 3, "{name}, {n_threads} threads: {windows:?}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::support::*;
 
 #[test]
 fn the_parts_add_up_and_the_table_shows_them() {
-    let plan = json(&minfer(["plan", TINY, "--json"]).assert().success());
+    let plan = json(&minfer(["plan", TINY, "--json", "-c", "64"]).assert().success());
     let parts = ["program", "file", "weights", "kv", "activations", "scratch", "logits", "graphs"];
     let sum: u64 = parts.iter().map(|part| plan[*part].as_u64().unwrap()).sum();
     assert_eq!(plan["total"].as_u64(), Some(sum));

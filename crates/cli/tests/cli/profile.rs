@@ -39,7 +39,11 @@ fn a_chrome_trace_has_a_track_for_each_thread() {
     assert!(nodes.iter().any(|e| e["cat"] == "FusedQKV"));
     // Whoever worked on a node did so while it ran.
     let number = |e: &Value, key: &str| e[key].as_f64().unwrap();
-    let shared = spans(&tid("cpu thread 0"));
+    // Which of the threads took how much is a matter of luck.
+    let is_thread = |e: &&Value| {
+        e["ph"] == "M" && e["args"]["name"].as_str().is_some_and(|name| name.starts_with("cpu thread"))
+    };
+    let shared: Vec<_> = events.iter().filter(is_thread).flat_map(|e| spans(&e["tid"])).collect();
     assert!(shared.len() > 10, "{} spans", shared.len());
     for work in shared {
         let (start, end) = (number(work, "ts"), number(work, "ts") + number(work, "dur"));

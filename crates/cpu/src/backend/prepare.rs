@@ -78,8 +78,10 @@ impl CpuPrepared {
         let end = Instant::now();
         pool.take_spans(&mut |s| {
             let (node, thread) = (NodeId(s.label as u32), Some(s.thread as u16));
-            // A thread that has not said yet when it ended did so with the last node.
-            let end = if s.end > s.start { s.end } else { end };
+            // A thread says that it has ended a moment after its last piece, or not yet if it lost its core; its node
+            // had ended by then.
+            let of_node = spans.iter().find(|s| s.node == node && s.thread.is_none()).map_or(end, |s| s.end);
+            let end = if s.end > s.start { s.end.min(of_node) } else { of_node };
             spans.push(TimeSpan { node, thread, start: s.start, end });
         });
         result
