@@ -180,7 +180,9 @@ fn a_dropped_stream_frees_its_blocks_and_a_cancelled_one_gives_what_there_is() {
 #[test]
 fn higher_priority_goes_first() {
     let engine = Engine::new(&model(), &params(1)).unwrap();
-    let busy = engine.submit(Request::new(text(1, 20), endless())).unwrap();
+    let mut busy = engine.submit(Request::new(text(1, 20), endless())).unwrap();
+    // It has the only place, before one of higher priority could take it.
+    assert!(busy.blocking().any(|event| matches!(event, Ok(Event::Token { .. }))));
     let request = |priority, seed| Request { priority, ..Request::new(text(seed, 20), greedy(2)) };
     let low = engine.submit(request(-1, 2)).unwrap();
     let high = engine.submit(request(1, 3)).unwrap();
