@@ -132,6 +132,8 @@ pub struct Generated {
     pub text: String,
     /// Why it ended.
     pub reason: FinishReason,
+    /// The stop string that ended it, if one did.
+    pub stop: Option<String>,
     /// How many tokens were read, cached and generated, and where the time went.
     pub timings: Timings,
     /// The seed of its draws, also when none was asked for.

@@ -19,6 +19,8 @@ pub struct GenerateParams {
     pub ignore_eos: bool,
     /// Show control tokens in the text.
     pub special: bool,
+    /// Control tokens that are shown all the same, such as those that begin a tool call.
+    pub shown: Vec<u32>,
     /// Note the log-probability of every token, and so many of the most probable ones beside it.
     pub n_logprobs: Option<usize>,
     /// The same for every token of the prompt but the first. The prompt is then read in full, cached or not.

@@ -77,7 +77,7 @@ impl Task {
             return Err(EngineError::Token { id, n_vocab });
         }
         let mut sampler = Sampler::new(params.sampler.clone(), n_vocab)?;
-        let out = TextOut::new(&params.stop, params.special)?;
+        let out = TextOut::new(&params)?;
         check_size(text.len(), &params, n_ctx)?;
         let mut dropped = Vec::new();
         if let OnFull::DropOldest { keep } = params.on_full
@@ -355,6 +355,7 @@ impl Task {
         self.timings.speculation = self.speculator.report();
         Ok(Generated {
             tokens: self.tokens,
+            stop: self.out.stop().filter(|_| reason == FinishReason::StopString).map(str::to_owned),
             text: self.out.into_text(),
             reason,
             timings: self.timings,

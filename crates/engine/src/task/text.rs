@@ -3,6 +3,7 @@
 use minfer_text::tokenizer::{StreamDecoder, Tokenizer};
 
 use crate::error::EngineError;
+use crate::request::GenerateParams;
 use crate::stop::StopStrings;
 
 pub(super) struct TextOut {
@@ -13,9 +14,14 @@ pub(super) struct TextOut {
 }
 
 impl TextOut {
-    pub(super) fn new(stops: &[String], special: bool) -> Result<Self, EngineError> {
-        let decoder = StreamDecoder::continuing(special);
-        Ok(TextOut { stops: StopStrings::new(stops)?, decoder, text: String::new(), piece: String::new() })
+    pub(super) fn new(params: &GenerateParams) -> Result<Self, EngineError> {
+        let decoder = StreamDecoder::continuing(params.special).showing(&params.shown);
+        Ok(TextOut {
+            stops: StopStrings::new(&params.stop)?,
+            decoder,
+            text: String::new(),
+            piece: String::new(),
+        })
     }
 
     /// Takes a token; gives what can be shown now, and whether a stop string has come up.
@@ -36,6 +42,11 @@ impl TextOut {
             self.stops.finish(&mut self.text);
         }
         &self.text[before..]
+    }
+
+    /// The stop string that ended the text, if one did.
+    pub(super) fn stop(&self) -> Option<&str> {
+        self.stops.matched()
     }
 
     /// All that was given.

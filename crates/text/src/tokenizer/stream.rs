@@ -9,6 +9,8 @@ use super::{Tokenizer, TokenizerError};
 #[derive(Clone, Debug)]
 pub struct StreamDecoder {
     special: bool,
+    /// Control tokens that are kept all the same.
+    shown: Vec<u32>,
     /// Whether a space at the very start is still to be taken off.
     strip_space: bool,
     pending: Vec<u8>,
@@ -17,17 +19,23 @@ pub struct StreamDecoder {
 impl StreamDecoder {
     /// Decodes a text from its start. `special` keeps control tokens in the text.
     pub fn new(tokenizer: &Tokenizer, special: bool) -> Self {
-        StreamDecoder { special, strip_space: tokenizer.strips_first_space(), pending: Vec::new() }
+        StreamDecoder { strip_space: tokenizer.strips_first_space(), ..Self::continuing(special) }
     }
 
     /// Decodes a text that goes on from earlier tokens: a space at its start stays, whatever the vocabulary.
     pub fn continuing(special: bool) -> Self {
-        StreamDecoder { special, strip_space: false, pending: Vec::new() }
+        StreamDecoder { special, shown: Vec::new(), strip_space: false, pending: Vec::new() }
+    }
+
+    /// Keeps these control tokens in the text, whatever becomes of others.
+    #[must_use]
+    pub fn showing(self, tokens: &[u32]) -> Self {
+        StreamDecoder { shown: tokens.to_vec(), ..self }
     }
 
     /// Appends what token `id` completes to `out`. Errors if `id` is beyond the vocabulary.
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32, out: &mut String) -> Result<(), TokenizerError> {
-        let bytes = tokenizer.visible_bytes(id, self.special)?;
+        let bytes = tokenizer.visible_bytes(id, self.special || self.shown.contains(&id))?;
         let skipped = usize::from(self.strip_space && bytes.first() == Some(&b' '));
         self.strip_space &= bytes.is_empty();
         self.pending.extend_from_slice(&bytes[skipped..]);
