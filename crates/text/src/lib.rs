@@ -3,4 +3,5 @@
 #![forbid(unsafe_code)]
 
 pub mod chat;
+pub mod reply;
 pub mod tokenizer;

@@ -136,6 +136,13 @@ impl ChatTemplate {
         Ok(template)
     }
 
+    /// Whether the template has this text somewhere.
+    pub fn mentions(&self, text: &str) -> bool {
+        self.env
+            .get_template(environment::TEMPLATE_NAME)
+            .is_ok_and(|template| template.source().contains(text))
+    }
+
     /// Renders one conversation.
     ///
     /// [`TemplateError::Raised`] carries the template's own refusal; other errors name the line.

@@ -1,0 +1,8 @@
+//! Replies read as they come: reasoning, content, tool calls.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod cuts;
+mod fixtures;
+mod formats;
+mod support;
+mod tokens;
