@@ -150,6 +150,16 @@ impl Engine {
         &self.model
     }
 
+    /// Most tokens that a request may have, prompt and answer together.
+    pub fn n_ctx(&self) -> usize {
+        self.limits.n_ctx
+    }
+
+    /// Most requests in the queue.
+    pub fn max_queue(&self) -> usize {
+        self.limits.max_queue
+    }
+
     /// Puts a request into the queue. What makes no sense, can never fit, or finds the queue full is refused here.
     pub fn submit(&self, request: Request) -> Result<EventStream, EngineError> {
         let (submitted, limits) = (Instant::now(), &self.limits);

@@ -1,0 +1,47 @@
+//! HTTP endpoints over an [`Engine`](minfer_engine::Engine), in the dialects of OpenAI, Anthropic, Ollama and llama.cpp.
+//!
+//! ```no_run
+//! use minfer_engine::{Engine, EngineParams, LoadOptions, Model};
+//! use minfer_server::{Server, ServerConfig};
+//!
+//! let model = Model::load("model.gguf".as_ref(), &LoadOptions::default())?;
+//! let engine = Engine::new(&model, &EngineParams::default())?;
+//! let server = Server::start(engine, ServerConfig { names: vec!["model".into()], ..ServerConfig::default() })?;
+//! println!("listening on {}", server.addr());
+//! server.join();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A request's way: [`manners`] lets it in; a dialect's file ([`openai`] and its neighbours) reads it into a
+//! [`chat::ChatRequest`], which knows no dialect; [`chat::open`] makes prompts and constraints of it and hands them to the
+//! engine; [`answer::Answers`] are what comes back, as events in no dialect; the dialect writes them out. What computes never
+//! runs on this crate's threads, which are two: they wait for sockets and for the engine's events.
+
+#![forbid(unsafe_code)]
+
+pub mod answer;
+mod body;
+pub mod chat;
+mod config;
+mod dialect;
+mod error;
+pub mod fields;
+mod frames;
+mod health;
+mod io;
+mod manners;
+mod metrics;
+pub mod openai;
+mod reader;
+mod routes;
+mod server;
+mod state;
+
+pub use config::{ServerConfig, TlsFiles};
+pub use dialect::Dialect;
+pub use error::ApiError;
+pub use frames::{Frames, Framing};
+pub use metrics::Metrics;
+pub use reader::Reader;
+pub use server::{Server, ServerError};
+pub use state::{App, SharedApp, unix_now};

@@ -1,0 +1,94 @@
+//! All endpoints: each dialect adds its own, and a table of them is kept.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::http::{Method, StatusCode};
+use axum::routing::{MethodFilter, on};
+
+use crate::error::ApiError;
+use crate::manners;
+use crate::state::{App, SharedApp};
+use crate::{health, metrics, openai};
+
+/// An endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+}
+
+/// Endpoints that are being put together.
+#[derive(Default)]
+pub(crate) struct Routes {
+    /// Those that need a key, if any does.
+    guarded: Router<SharedApp>,
+    public: Router<SharedApp>,
+    endpoints: Vec<Endpoint>,
+}
+
+impl Routes {
+    /// Adds one that is asked with GET.
+    pub(crate) fn get<H: Handler<T, SharedApp>, T: 'static>(
+        mut self,
+        path: &'static str,
+        handler: H,
+    ) -> Self {
+        self.note(Method::GET, path);
+        self.guarded = self.guarded.route(path, on(MethodFilter::GET, handler));
+        self
+    }
+
+    /// Adds one that is asked with POST.
+    pub(crate) fn post<H: Handler<T, SharedApp>, T: 'static>(
+        mut self,
+        path: &'static str,
+        handler: H,
+    ) -> Self {
+        self.note(Method::POST, path);
+        self.guarded = self.guarded.route(path, on(MethodFilter::POST, handler));
+        self
+    }
+
+    /// Adds one that is asked with GET and needs no key.
+    pub(crate) fn public<H: Handler<T, SharedApp>, T: 'static>(
+        mut self,
+        path: &'static str,
+        handler: H,
+    ) -> Self {
+        self.note(Method::GET, path);
+        self.public = self.public.route(path, on(MethodFilter::GET, handler));
+        self
+    }
+
+    fn note(&mut self, method: Method, path: &'static str) {
+        self.endpoints.push(Endpoint { method, path });
+    }
+}
+
+/// All that there is. Another dialect is one more line.
+fn all() -> Routes {
+    let routes = Routes::default();
+    let routes = health::routes(routes);
+    let routes = metrics::routes(routes);
+    openai::routes(routes)
+}
+
+/// The whole server as one service.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    let Routes { guarded, public, endpoints: _ } = all();
+    let router = manners::guarded(guarded, app).merge(public);
+    let router = router.fallback(nowhere).method_not_allowed_fallback(wrong_method);
+    manners::wrapped(router.with_state(app.clone()), app)
+}
+
+async fn nowhere(request: axum::extract::Request) -> ApiError {
+    let path = crate::state::elided(request.uri().path());
+    ApiError::new(StatusCode::NOT_FOUND, "unknown_path", format!("there is nothing at {path}"))
+}
+
+async fn wrong_method(request: axum::extract::Request) -> ApiError {
+    let message = format!("{} is not asked with {}", request.uri().path(), request.method());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+}

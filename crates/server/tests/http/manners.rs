@@ -1,0 +1,217 @@
+//! Keys, limits, leaving, stopping.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use minfer_engine::EngineParams;
+use minfer_server::ServerConfig;
+use serde_json::json;
+
+use crate::support::*;
+
+#[test]
+fn models_are_listed_and_others_are_not_here() {
+    let server = start();
+    let list = server.get("/v1/models").json();
+    assert_eq!(
+        (&list["object"], &list["data"][0]["id"], &list["data"][1]["id"]),
+        (&json!("list"), &json!("tiny"), &json!("other"))
+    );
+    assert_eq!(server.get("/v1/models/other").json()["id"], "other");
+    let missing = server.get("/v1/models/gpt-99");
+    assert_eq!((missing.status, &missing.json()["error"]["code"]), (404, &json!("model_not_found")));
+    let unknown = server.chat(json!({ "model": "gpt-99" }));
+    assert_eq!((unknown.status, &unknown.json()["error"]["param"]), (404, &json!("model")));
+    assert_eq!(server.chat(json!({ "model": "other:latest", "max_tokens": 1 })).status, 200);
+}
+
+#[test]
+fn without_a_key_only_health_answers() {
+    let keys = vec!["right".to_owned(), "also".to_owned()];
+    let server = start_with(&small(), ServerConfig { api_keys: keys, ..config() });
+    assert_eq!((server.get("/health").status, server.get("/ready").status), (200, 200));
+    let status = |headers: &[(&str, &str)]| send(server.addr(), "GET", "/v1/models", headers, b"").status;
+    assert_eq!(status(&[]), 401);
+    assert_eq!(status(&[("authorization", "Bearer wrong")]), 401);
+    assert_eq!(status(&[("authorization", "Bearer right")]), 200);
+    assert_eq!(status(&[("x-api-key", "also")]), 200);
+    let refused = server.chat(json!({})).json();
+    assert_eq!(refused["error"]["code"], "invalid_api_key");
+    assert_eq!(server.get("/metrics").status, 401);
+}
+
+#[test]
+fn errors_have_the_shape_of_their_path() {
+    let server = start();
+    let openai = server.get("/v1/nowhere");
+    assert_eq!((openai.status, &openai.json()["error"]["code"]), (404, &json!("unknown_path")));
+    let ollama = server.get("/api/nowhere").json();
+    assert!(ollama["error"].is_string(), "{ollama}");
+    let anthropic = server.get("/v1/messages/nowhere").json();
+    assert_eq!(
+        (&anthropic["type"], &anthropic["error"]["type"]),
+        (&json!("error"), &json!("not_found_error"))
+    );
+    let wrong = server.get("/v1/chat/completions");
+    assert_eq!((wrong.status, &wrong.json()["error"]["type"]), (405, &json!("invalid_request_error")));
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused() {
+    let server = start_with(&small(), ServerConfig { max_body: 1000, ..config() });
+    let reply = server.chat(json!({ "messages": [{ "role": "user", "content": "x".repeat(2000) }] }));
+    assert_eq!((reply.status, &reply.json()["error"]["code"]), (413, &json!("body_too_large")));
+    let long = start().chat(json!({ "messages": [{ "role": "user", "content": "x".repeat(2000) }] }));
+    assert_eq!((long.status, &long.json()["error"]["code"]), (400, &json!("context_length_exceeded")));
+}
+
+#[test]
+fn pages_of_listed_origins_may_call() {
+    let origins = vec!["http://a.example".to_owned()];
+    let server = start_with(&small(), ServerConfig { cors_origins: origins, ..config() });
+    let ask = |origin: &str| send(server.addr(), "GET", "/v1/models", &[("origin", origin)], b"");
+    assert_eq!(ask("http://a.example").header("access-control-allow-origin"), Some("http://a.example"));
+    assert_eq!(ask("http://b.example").header("access-control-allow-origin"), None);
+    let preflight = [("origin", "http://a.example"), ("access-control-request-method", "POST")];
+    assert_eq!(send(server.addr(), "OPTIONS", "/v1/chat/completions", &preflight, b"").status, 200);
+}
+
+#[test]
+fn an_id_comes_back_and_bad_ones_are_replaced() {
+    let server = start();
+    let id = |given: &str| {
+        let reply = send(server.addr(), "GET", "/health", &[("x-request-id", given)], b"");
+        reply.header("x-request-id").unwrap().to_owned()
+    };
+    assert_eq!(id("mine-1"), "mine-1");
+    assert!(id("two words").starts_with("req_"));
+}
+
+/// A stream that is read up to its first text.
+fn begin_stream(server: &Running) -> TcpStream {
+    let body = with(chat_body(), json!({ "stream": true, "max_tokens": 400, "ignore_eos": true }));
+    let mut stream = TcpStream::connect(server.addr()).unwrap();
+    stream.write_all(&request("POST", "/v1/chat/completions", &[], body.to_string().as_bytes())).unwrap();
+    let mut seen = Vec::new();
+    let mut buffer = [0; 256];
+    while !String::from_utf8_lossy(&seen).contains("\"role\"") {
+        let n = stream.read(&mut buffer).unwrap();
+        assert!(n > 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&buffer[..n]);
+    }
+    stream
+}
+
+#[test]
+fn whoever_leaves_frees_his_blocks() {
+    let server = start();
+    for _ in 0..3 {
+        let streams: Vec<_> = (0..4).map(|_| begin_stream(&server)).collect();
+        drop(streams);
+        server.wait_until_idle();
+        assert_eq!(server.engine.stats().blocks.in_use, 0);
+    }
+    // One who waits for a whole answer, too.
+    let mut stream = TcpStream::connect(server.addr()).unwrap();
+    let body = with(chat_body(), json!({ "max_tokens": 400, "ignore_eos": true }));
+    stream.write_all(&request("POST", "/v1/chat/completions", &[], body.to_string().as_bytes())).unwrap();
+    let before = server.engine.stats().n_finished;
+    server.wait_until("it runs", |stats| stats.n_running == 1 || stats.n_finished > before);
+    drop(stream);
+    server.wait_until_idle();
+    assert_eq!(server.engine.stats().blocks.in_use, 0);
+}
+
+#[test]
+fn a_full_queue_says_so_and_control_goes_on() {
+    let mut params = EngineParams { max_queue: 1, ..small() };
+    params.context.n_seq_max = 1;
+    let server = start_with(&params, config());
+    let slow = json!({ "messages": [{ "role": "user", "content": "a" }], "max_tokens": 450, "ignore_eos": true, "stream": true });
+    let open = || {
+        let mut stream = TcpStream::connect(server.addr()).unwrap();
+        stream.write_all(&request("POST", "/v1/chat/completions", &[], slow.to_string().as_bytes())).unwrap();
+        stream
+    };
+    let mut streams = Vec::new();
+    let refused = loop {
+        streams.push(open());
+        let reply = server.chat(json!({ "max_tokens": 450, "ignore_eos": true }));
+        if reply.status == 429 {
+            break reply;
+        }
+        assert!(streams.len() < 200, "the queue never was full");
+    };
+    assert_eq!(
+        (refused.header("retry-after"), &refused.json()["error"]["code"]),
+        (Some("1"), &json!("queue_full"))
+    );
+    assert_eq!(server.get("/health").status, 200);
+}
+
+#[test]
+fn a_deadline_gives_what_there_is() {
+    let server = start();
+    let reply = server.chat(json!({ "max_tokens": 450, "ignore_eos": true, "deadline_ms": 1 })).json();
+    assert_eq!(reply["choices"][0]["finish_reason"], "length");
+    assert!(reply["usage"]["completion_tokens"].as_u64().unwrap() < 450);
+}
+
+#[test]
+fn stopping_lets_what_runs_end_and_takes_nothing_new() {
+    let server = start();
+    let mut stream = begin_stream(&server);
+    server.server.stop();
+    let rest = {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    };
+    assert!(rest.contains("data: [DONE]"), "{rest}");
+    let Running { server, engine } = server;
+    let addr = server.addr();
+    server.join();
+    assert!(TcpStream::connect(addr).is_err());
+    assert_eq!(engine.stats().blocks.in_use, 0);
+}
+
+#[test]
+fn what_runs_too_long_is_cancelled_when_the_server_stops() {
+    let server = start_with(&small(), ServerConfig { drain: Duration::from_millis(1), ..config() });
+    let mut streams: Vec<_> = (0..4).map(|_| begin_stream(&server)).collect();
+    server.server.stop();
+    let Running { server, engine } = server;
+    server.join();
+    for stream in &mut streams {
+        let mut bytes = Vec::new();
+        // Cut off or told: either way it ends.
+        let _ = stream.read_to_end(&mut bytes);
+    }
+    let start = std::time::Instant::now();
+    while engine.stats().n_running > 0 {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        std::thread::yield_now();
+    }
+    assert_eq!(engine.stats().blocks.in_use, 0);
+}
+
+#[test]
+fn metrics_have_llama_cpps_names_and_histograms() {
+    let server = start();
+    server.chat(json!({}));
+    let reply = server.get("/metrics");
+    assert!(reply.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    let text = reply.text();
+    for line in [
+        "llamacpp:tokens_predicted_total 12",
+        "llamacpp:requests_processing 0",
+        "minfer:kv_blocks_held 0",
+        "minfer:time_to_first_token_seconds_count 1",
+        "minfer:inter_token_seconds_count 11",
+        "minfer:queue_seconds_count 1",
+        "minfer:responses_total{status=\"200\"} 1",
+    ] {
+        assert!(text.lines().any(|it| it.starts_with(line)), "{line} in {text}");
+    }
+}
