@@ -80,6 +80,12 @@ pub(crate) enum CliError {
         /// The file.
         path: PathBuf,
     },
+    /// A file of keys that has none.
+    #[error("{} has no API key; it should have one on each line", path.display())]
+    NoKeys {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     WriteFile {
@@ -151,7 +157,9 @@ impl CliError {
     /// Whose fault it is.
     pub(crate) fn fault(&self) -> Fault {
         match self {
-            Self::NoModel | Self::ExtraArgument { .. } | Self::Missing { .. } => Fault::Usage,
+            Self::NoModel | Self::ExtraArgument { .. } | Self::Missing { .. } | Self::NoKeys { .. } => {
+                Fault::Usage
+            }
             Self::ReadFile { .. } | Self::ForeignOutput { .. } => Fault::Model,
             Self::MixedCache | Self::NoTerminal | Self::TextAndTokens | Self::NoTest => Fault::Usage,
             Self::GraphSetting { .. } | Self::NoDotDiff | Self::StepSize { .. } | Self::StepRows { .. } => {

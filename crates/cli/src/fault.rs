@@ -8,6 +8,7 @@ use std::io;
 use minfer_engine::EngineError;
 use minfer_gguf::{FaultClass, GgufError, MetadataError};
 use minfer_hub::HubError;
+use minfer_server::ServerError;
 use minfer_text::chat::TemplateError;
 use minfer_text::tokenizer::TokenizerError;
 
@@ -63,11 +64,12 @@ impl Fault {
 }
 
 fn classify(error: &(dyn Error + 'static)) -> Option<Fault> {
-    let known: [Option<Fault>; 9] = [
+    let known: [Option<Fault>; 10] = [
         says(error, CliError::fault),
         says(error, of_engine),
         says(error, |_: &EnvError| Fault::Usage),
         says(error, of_hub),
+        says(error, of_server),
         says(error, of_gguf),
         says(error, |_: &MetadataError| Fault::Model),
         says(error, of_tokenizer),
@@ -104,6 +106,12 @@ fn of_hub(error: &HubError) -> Fault {
     match error.fault() {
         minfer_hub::Fault::Name | minfer_hub::Fault::Data => Fault::Model,
         minfer_hub::Fault::Machine | minfer_hub::Fault::Network => Fault::Machine,
+    }
+}
+
+fn of_server(error: &ServerError) -> Fault {
+    match error {
+        ServerError::Listen { .. } | ServerError::Threads { .. } => Fault::Machine,
     }
 }
 

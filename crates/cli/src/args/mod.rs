@@ -23,6 +23,7 @@ mod render;
 mod run;
 mod sampling;
 mod selftest;
+mod serve;
 mod shorts;
 mod tokenize;
 mod verify;
@@ -50,6 +51,7 @@ pub(crate) use render::RenderArgs;
 pub(crate) use run::{ChatArgs, RunArgs};
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use selftest::SelftestArgs;
+pub(crate) use serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use tokenize::TokenizeArgs;
 pub(crate) use verify::VerifyArgs;
 
@@ -79,6 +81,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<RunArgs>),
+    Serve(Box<ServeArgs>),
     Batch(Box<BatchArgs>),
     Bench(BenchArgs),
     Info(InfoArgs),

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
 /// What is typed, and the flag that it means.
-pub(super) const SHORTS: [(&str, &str); 10] = [
+pub(super) const SHORTS: [(&str, &str); 11] = [
     ("-ub", "--ubatch-size"),
     ("-tb", "--threads-batch"),
     ("-pg", "--prompt-gen"),
@@ -18,6 +18,7 @@ pub(super) const SHORTS: [(&str, &str); 10] = [
     ("-cnv", "--conversation"),
     ("-sp", "--special"),
     ("-np", "--parallel"),
+    ("-to", "--timeout"),
 ];
 
 /// `argv` with the flags of the table spelled out.

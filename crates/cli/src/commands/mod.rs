@@ -16,6 +16,7 @@ mod reference;
 mod render;
 mod run;
 mod selftest;
+mod serve;
 mod tokenize;
 mod verify;
 
@@ -26,6 +27,7 @@ use crate::shell::Shell;
 pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
     match command {
         Command::Run(args) => run::run(*args, shell),
+        Command::Serve(args) => serve::run(&args, shell),
         Command::Batch(args) => batch::run(&args, shell),
         Command::Bench(args) => bench::run(&args, shell),
         Command::Info(args) => info::run(&args, shell),

@@ -122,7 +122,7 @@ fn what_cannot_be_served_gets_its_error_and_the_rest_its_answers() {
         chat("good", "Hi", 2, 1),
         chat("long", &long, 2, 1),
         chat("good", "again", 2, 1),
-        request("tools", "/v1/chat/completions", &json!({ "messages": [], "tools": [{}] })),
+        request("unknown", "/v1/completions", &json!({ "prompt": "x", "temprature": 1 })),
         request("url", "/v1/embeddings", &json!({})),
         request("hot", "/v1/completions", &json!({ "prompt": "x", "temperature": "hot" })),
     ]);
@@ -143,10 +143,10 @@ fn what_cannot_be_served_gets_its_error_and_the_rest_its_answers() {
     assert_eq!(code(1), (400, "invalid_json".into()));
     assert_eq!(code(3), (200, String::new()));
     assert_eq!(code(4), (400, "context_length_exceeded".into()));
-    assert_eq!(code(5), (400, "invalid_request".into()));
+    assert_eq!(code(5), (400, "invalid_value".into()));
     assert_eq!(code(6), (400, "unsupported_parameter".into()));
-    assert_eq!(code(7), (400, "invalid_request".into()));
-    assert_eq!(code(8), (400, "invalid_request".into()));
+    assert_eq!(code(7), (400, "invalid_value".into()));
+    assert_eq!(code(8), (400, "invalid_value".into()));
     // All have their line: nothing is left to do.
     let before = fs::read(folder.path("out.jsonl")).unwrap();
     folder.command(&["-c", "256"]).assert().success();

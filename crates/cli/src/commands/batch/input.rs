@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use minfer_server::ApiError;
 use serde_json::{Map, Value};
 
-use super::body::{ApiError, ApiRequest};
+use super::asked::Asked;
 use crate::error::CliError;
 
 /// The most that is read; OpenAI takes a fifth of it.
@@ -62,13 +63,11 @@ impl Line<'_> {
     }
 
     /// What it asks for.
-    pub(super) fn parse(&self) -> Result<ApiRequest, ApiError> {
+    pub(super) fn parse(&self) -> Result<Asked, ApiError> {
         let object = serde_json::from_str::<Map<String, Value>>(self.text);
-        let mut object = object
-            .map_err(|e| ApiError::bad("invalid_json", None, format!("the line is no JSON object: {e}")))?;
-        let wrong = |param: &'static str, what: &str| {
-            Err(ApiError::bad("invalid_request", Some(param), format!("{param} must be {what}")))
-        };
+        let mut object =
+            object.map_err(|e| ApiError::bad("invalid_json", format!("the line is no JSON object: {e}")))?;
+        let wrong = |param: &'static str, what: &str| Err(ApiError::field(param, what));
         if self.custom_id.is_null() {
             return wrong("custom_id", "a string");
         }
@@ -84,7 +83,7 @@ impl Line<'_> {
             _ => return wrong("url", "/v1/chat/completions or /v1/completions"),
         };
         match object.remove("body") {
-            Some(body @ Value::Object(_)) => ApiRequest::read(is_chat, body),
+            Some(body @ Value::Object(_)) => Asked::read(is_chat, body),
             _ => wrong("body", "an object"),
         }
     }
@@ -120,7 +119,7 @@ mod tests {
             ("{\"custom_id\":\"a\",\"method\":\"POST\",\"url\":\"/v1/embeddings\"}", "url"),
             ("{\"custom_id\":\"a\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":1}", "body"),
         ] {
-            assert_eq!(param(text).param, Some(name), "{text}");
+            assert_eq!(param(text).param.as_deref(), Some(name), "{text}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! that the engine always has a next one. One thread, this one, writes: a line is on disk before it counts as reported.
 
 mod answer;
-mod body;
+mod asked;
 mod input;
 mod output;
 
@@ -13,9 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use minfer_engine::{Engine, EngineError, EngineParams, Fault, FinishReason, Generated, Request};
+use minfer_engine::{Engine, EngineError, EngineParams, Fault, FinishReason};
 use minfer_hub::DEFAULT_MODEL;
-use minfer_text::chat::ChatTemplate;
+use minfer_server::ApiError;
+use minfer_server::answer::{Job, Whole};
+use minfer_server::chat::Templates;
 use serde_json::Value;
 
 use crate::args::BatchArgs;
@@ -25,7 +27,6 @@ use crate::progress::{Meter, Unit};
 use crate::shell::Shell;
 use crate::{engine, report};
 
-use body::{ApiError, ApiRequest};
 use input::Line;
 use output::Output;
 
@@ -51,9 +52,7 @@ pub(super) fn run(args: &BatchArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let n_threads = args.parallel.saturating_mul(1 + WAITING_PER_RUNNING).min(left.len());
     let params = EngineParams { max_queue: n_threads, ..EngineParams::default() };
     let batch = Batch {
-        template: model
-            .chat_template(false)
-            .map_err(|e| ApiError::bad("no_chat_template", None, e.to_string())),
+        templates: Templates::of(&model),
         name: args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
         engine: Engine::with_context(context, None, &params)?,
         left: &left,
@@ -95,8 +94,7 @@ struct Finished {
 }
 
 struct Batch<'a> {
-    /// Or what a chat is told when the model has none that works.
-    template: Result<ChatTemplate, ApiError>,
+    templates: Templates,
     name: String,
     engine: Engine,
     left: &'a [Line<'a>],
@@ -181,40 +179,41 @@ impl Batch<'_> {
     /// request's are not reported: run again, it may be answered.
     fn answer(&self, line: &Line<'_>) -> Result<Option<Finished>, EngineError> {
         let model = self.engine.model();
-        let request = match line.parse().and_then(|request| {
-            let prepared = request.prepare(model, self.template.as_ref())?;
-            Ok((request, prepared))
-        }) {
-            Ok(request) => request,
+        let prepared = line.parse().and_then(|asked| {
+            let prepared = asked.prepare(model, &self.templates)?;
+            Ok((asked, prepared))
+        });
+        let (asked, mut prepared) = match prepared {
+            Ok(prepared) => prepared,
             Err(error) => return Ok(Some(failed(line, &error))),
         };
-        let (request, (prompt, params)) = request;
-        let n_prompt = prompt.len();
-        let generated = match self.generate(prompt, params) {
-            Ok(generated) if generated.reason == FinishReason::Interrupted => return Ok(None),
-            Ok(generated) => generated,
-            Err(_) if self.is_stopped.load(Ordering::Relaxed) => return Ok(None),
-            Err(error) if matches!(error.fault(), Fault::BadRequest | Fault::Unsupported) => {
-                return Ok(Some(failed(line, &ApiError::of(&error))));
+        let mut all = Vec::new();
+        for job in std::mem::take(&mut prepared.jobs) {
+            match self.generate(job) {
+                Ok(Some(whole)) => all.push(whole),
+                Ok(None) => return Ok(None),
+                Err(_) if self.is_stopped.load(Ordering::Relaxed) => return Ok(None),
+                Err(error) if matches!(error.fault(), Fault::BadRequest | Fault::Unsupported) => {
+                    return Ok(Some(failed(line, &ApiError::from(&error))));
+                }
+                Err(error) => return Err(error),
             }
-            Err(error) => return Err(error),
-        };
-        let body = self.body(line, &request, n_prompt, &generated);
-        let n_tokens = generated.tokens.len();
-        Ok(Some(Finished { line: answer::success(line, body), n_tokens, is_error: false }))
+        }
+        let n_tokens =
+            all.iter().filter_map(|whole| whole.finished.as_ref()).map(|it| it.n_completion()).sum();
+        let body = asked.body(&line.answer_id(), &self.name, model, &prepared, all);
+        Ok(Some(Finished { line: answer::success(line, &body), n_tokens, is_error: false }))
     }
 
-    fn generate(
-        &self,
-        prompt: Vec<u32>,
-        params: minfer_engine::GenerateParams,
-    ) -> Result<Generated, EngineError> {
-        self.engine.submit(Request::new(prompt, params))?.wait()
-    }
-
-    fn body(&self, line: &Line<'_>, request: &ApiRequest, n_prompt: usize, done: &Generated) -> Value {
-        let (tokenizer, model) = (self.engine.model().tokenizer(), request.model(&self.name));
-        answer::Answer { line, tokenizer, model, n_prompt, done }.body(request.is_chat())
+    /// One answer; `None` if it was not made because all is over.
+    fn generate(&self, job: Job) -> Result<Option<Whole>, EngineError> {
+        let Job { request, reader } = job;
+        let n_prompt = request.prompt.len();
+        let generated = self.engine.submit(request)?.wait()?;
+        if generated.reason == FinishReason::Interrupted {
+            return Ok(None);
+        }
+        Ok(Some(Whole::of(self.engine.model(), n_prompt, generated, reader)))
     }
 }
 

@@ -1,0 +1,117 @@
+//! `minfer serve`.
+
+use std::time::Duration;
+
+use minfer_engine::{Engine, EngineParams, Model};
+use minfer_server::{Server, ServerConfig};
+
+use crate::args::{LogFormat, LogLevel, ServeArgs};
+use crate::error::CliError;
+use crate::interrupt::Interrupt;
+use crate::shell::Shell;
+use crate::{engine, report};
+
+/// How often it is asked whether to stop.
+const GLANCE: Duration = Duration::from_millis(50);
+
+pub(super) fn run(args: &ServeArgs, shell: &mut Shell) -> anyhow::Result<()> {
+    let name = args.model.name()?;
+    let api_keys = keys(args)?;
+    start_log(args);
+    let model = engine::load(name, &args.model.open)?;
+    let context = engine::for_requests(&model, &args.context, args.parallel, shell)?;
+    let params = EngineParams {
+        max_stall: Duration::from_millis(args.max_stall_ms),
+        max_queue: args.max_queue,
+        max_wait: args.max_wait.map(Duration::from_secs),
+        ..EngineParams::default()
+    };
+    let engine = Engine::with_context(context, None, &params)?;
+    let config = ServerConfig { names: names(args, name, &model), api_keys, ..config(args) };
+    let server = Server::start(engine.clone(), config)?;
+    server.stop_on_sigterm()?;
+    report::note(format_args!("listening on http://{}", server.addr()));
+    wait(&server);
+    server.join();
+    let mut context = engine.close()?;
+    engine::finish(&mut context, &args.context.compute, shell)
+}
+
+fn config(args: &ServeArgs) -> ServerConfig {
+    ServerConfig {
+        host: args.host,
+        port: args.port,
+        cors_origins: args.cors_origins.clone(),
+        max_body: args.max_body,
+        max_connections: args.max_connections,
+        timeout: Duration::from_secs(args.timeout),
+        max_time: args.max_time.map(Duration::from_secs),
+        drain: Duration::from_secs(args.drain),
+        log_prompts: args.log_prompts,
+        ..ServerConfig::default()
+    }
+}
+
+/// Waits until the server has stopped; Ctrl-C asks it to.
+fn wait(server: &Server) {
+    let interrupt = Interrupt::listen();
+    let mut is_asked = false;
+    while !server.is_over() {
+        if interrupt.is_set() && !is_asked {
+            is_asked = true;
+            report::note("stopping; Ctrl-C again to end at once");
+            server.stop();
+        }
+        std::thread::sleep(GLANCE);
+    }
+}
+
+/// The names that the model is known by: those that were given, or else what it was called here and its file.
+fn names(args: &ServeArgs, name: &str, model: &Model) -> Vec<String> {
+    let given: Vec<String> =
+        args.alias.iter().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect();
+    if !given.is_empty() {
+        return given;
+    }
+    let path = model.file().files().next().and_then(|file| file.path);
+    let parts = path.iter().flat_map(|path| [path.file_stem(), path.file_name()]).flatten();
+    let mut names: Vec<String> = parts.map(|part| part.to_string_lossy().into_owned()).collect();
+    // A path is no name that a client would say, but it may.
+    let at = if name.contains(['/', '\\']) { names.len() } else { 0 };
+    if !names.iter().any(|known| known == name) {
+        names.insert(at, name.to_owned());
+    }
+    names
+}
+
+/// The keys of both flags.
+fn keys(args: &ServeArgs) -> Result<Vec<String>, CliError> {
+    let mut keys = args.api_key.clone();
+    if let Some(path) = &args.api_key_file {
+        let text = std::fs::read_to_string(path).map_err(CliError::read_file(path))?;
+        keys.extend(text.lines().map(str::to_owned));
+        // A file without keys must not let everybody in.
+        if text.trim().is_empty() {
+            return Err(CliError::NoKeys { path: path.clone() });
+        }
+    }
+    let trimmed = keys.iter().map(|key| key.trim().to_owned());
+    Ok(trimmed.filter(|key| !key.is_empty()).collect())
+}
+
+fn start_log(args: &ServeArgs) {
+    use tracing_subscriber::filter::LevelFilter;
+    let level = match args.log_level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+    };
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
+    // It is the only log of the process; a second one would not be taken.
+    let _ = match args.log_format {
+        LogFormat::Text => log.with_ansi(false).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+}
