@@ -1,14 +1,11 @@
 import { render } from "preact";
-import { ThemeSwitch } from "../common/ThemeSwitch.tsx";
 import "../common/base.css";
-
-function Page() {
-  return (
-    <main>
-      <ThemeSwitch />
-    </main>
-  );
-}
+import { Chat } from "./parts/Chat.tsx";
+import { meetServer } from "./server.ts";
+import { openConversations } from "./store.ts";
 
 const root = document.getElementById("page");
-if (root) render(<Page />, root);
+if (root) {
+  void meetServer();
+  void openConversations().then(() => render(<Chat />, root));
+}
