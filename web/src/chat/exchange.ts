@@ -1,32 +1,9 @@
 // Conversations as a file: all that the page knows of them, and nothing else. What comes in is checked field by field.
-import { takeIn } from "./store.ts";
 import { type Attachment, type End, type Message, newId, type Talk, type ToolCall } from "./types.ts";
-import { note } from "./ui.ts";
 
 const FORMAT = "minfer-conversations";
 const VERSION = 1;
 const ENDS: readonly End[] = ["stop", "length", "tool_calls", "stopped", "failed"];
-
-export function exportTalks(talks: Talk[]): void {
-  const [only] = talks;
-  const name = talks.length === 1 && only ? fileName(only.title) : "conversations";
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([writeTalks(talks)], { type: "application/json" }));
-  link.download = `${name}.json`;
-  link.click();
-  URL.revokeObjectURL(link.href);
-}
-
-export async function importFile(file: File): Promise<void> {
-  const read = readTalks(await file.text());
-  if ("error" in read) {
-    note.value = { text: `Nothing was imported: ${read.error}` };
-    return;
-  }
-  await takeIn(read.talks);
-  const n = read.talks.length;
-  note.value = { text: `Imported ${n} ${n === 1 ? "conversation" : "conversations"}.` };
-}
 
 export function writeTalks(talks: Talk[]): string {
   return JSON.stringify({ format: FORMAT, version: VERSION, conversations: talks }, null, 2);
@@ -107,8 +84,4 @@ function string(value: unknown): string {
 
 function number(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) ? value : undefined;
-}
-
-function fileName(title: string): string {
-  return title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 60) || "conversation";
 }

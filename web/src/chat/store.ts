@@ -41,8 +41,10 @@ async function refreshHeads(): Promise<void> {
 /** Opens the conversation that the address names, so that a reload and the browser's buttons find it; else a new one. */
 async function showAddressed(): Promise<void> {
   const id = location.hash.slice(1);
-  if (id !== "" && id === currentId.value) return;
-  if (id === "" || !(await open(id))) startTalk();
+  if (id !== "" && (id === currentId.value || (await open(id)))) return;
+  // An address that leads nowhere is not left for the browser's back button to find again.
+  if (id !== "") history.replaceState(null, "", location.pathname + location.search);
+  startTalk();
 }
 
 async function open(id: string): Promise<boolean> {
@@ -59,8 +61,9 @@ function remember(talk: Talk): void {
   opened.value = new Map(opened.value).set(talk.id, signal(talk));
 }
 
-/** Shows a new conversation; it is kept from its first message on. */
+/** Shows a new conversation, unless one is shown; it is kept from its first message on. */
 export function startTalk(): void {
+  if (current.peek()?.messages.length === 0) return;
   const talk = newTalk(defaultSystem.value, Date.now());
   batch(() => {
     remember(talk);
@@ -117,13 +120,14 @@ export async function takeIn(talks: Talk[]): Promise<void> {
 
 /** Removes a conversation and returns it, so that it can be taken in again. */
 export async function removeTalk(id: string): Promise<Talk | undefined> {
-  const talk = talkById(id) ?? (await store.get(id));
-  await store.remove(id);
-  heads.value = heads.value.filter((head) => head.id !== id);
+  const talk = await storedTalk(id);
   if (currentId.value === id) startTalk();
+  // First of all, so that an answer that is being written cannot bring it back.
   const rest = new Map(opened.value);
   rest.delete(id);
   opened.value = rest;
+  await store.remove(id);
+  heads.value = heads.value.filter((head) => head.id !== id);
   tabs?.postMessage("changed");
   return talk;
 }

@@ -25,9 +25,11 @@ export function pathTo(talk: Talk, leaf: string | null): Message[] {
   return messages.reverse();
 }
 
-/** The versions of a message, itself among them. */
-export function versions(talk: Talk, message: Message): Message[] {
-  return talk.messages.filter((other) => other.parent === message.parent);
+/** The ids of messages by what they follow: those that follow the same are versions of each other. */
+export function versions(talk: Talk): Map<string | null, string[]> {
+  const byParent = new Map<string | null, string[]>();
+  for (const { id, parent } of talk.messages) byParent.set(parent, [...(byParent.get(parent) ?? []), id]);
+  return byParent;
 }
 
 /** Shows a version and what was last said after it. */

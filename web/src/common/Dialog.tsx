@@ -15,17 +15,24 @@ interface DialogProps {
 export function Dialog({ title, place = "center", onClose, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
+  const gone = useRef(false);
   useEffect(() => {
     const dialog = element.current;
     dialog?.showModal();
-    return () => dialog?.close();
+    return () => {
+      // The browser tells of it later, when another dialog may be open.
+      gone.current = true;
+      dialog?.close();
+    };
   }, []);
   return (
     <dialog
       ref={element}
       class={`dialog ${place}`}
       aria-labelledby={heading}
-      onClose={onClose}
+      onClose={() => {
+        if (!gone.current) onClose();
+      }}
       onClick={(event) => {
         if (event.target === element.current) onClose();
       }}

@@ -29,44 +29,41 @@ interface AnswerProps {
 /** What the model said. */
 export const Answer = memo((props: AnswerProps) => (
   <li class={`message answer ${props.last ? "last" : ""}`} aria-label="Answer" aria-busy={props.live !== undefined}>
-    {props.live ? <Growing live={props.live} /> : <Finished {...props} />}
+    <Body {...props} />
+    {!props.live && <Foot {...props} />}
   </li>
 ));
 
-function Growing({ live }: { live: Live }) {
-  const content = live.content.value;
-  const reasoning = live.reasoning.value;
-  const calls = live.toolCalls.value;
-  const waiting = content === "" && reasoning === "" && calls.length === 0;
+/** The same parts while it is written and afterwards, so that the page keeps what it shows when an answer is complete. */
+function Body({ talkId, message, results, last, live, busy }: AnswerProps) {
+  const content = live ? live.content.value : message.content;
+  const reasoning = live ? live.reasoning.value : (message.reasoning ?? "");
+  const calls = live ? live.toolCalls.value : (message.toolCalls ?? []);
+  const giveTo = last && !busy ? { talkId, parent: results.at(-1)?.id ?? message.id } : undefined;
   return (
     <>
-      {reasoning !== "" && <Reasoning text={reasoning} growing={content === ""} />}
-      {content !== "" && <Markdown text={content} growing />}
-      {calls.length > 0 && <ToolCalls calls={calls} results={[]} />}
-      {waiting && (
-        <div class="waiting">
-          <span class="dot" />
-          <span class="dot" />
-          <span class="dot" />
-          <span class="hidden-label">Reading the conversation</span>
-        </div>
-      )}
+      {reasoning !== "" && <Reasoning key="reasoning" text={reasoning} growing={live !== undefined && content === ""} />}
+      {content !== "" && <Markdown key="content" text={content} growing={live !== undefined} />}
+      {calls.length > 0 && <ToolCalls key="calls" calls={calls} results={results} giveTo={giveTo} />}
+      {live && content === "" && reasoning === "" && calls.length === 0 && <Waiting />}
     </>
   );
 }
 
-function Finished({ talkId, message, versions, index, results, last, busy }: AnswerProps) {
+function Waiting() {
+  return (
+    <div class="waiting">
+      <span class="dot" />
+      <span class="dot" />
+      <span class="dot" />
+      <span class="hidden-label">Reading the conversation</span>
+    </div>
+  );
+}
+
+function Foot({ talkId, message, versions, index, busy }: AnswerProps) {
   return (
     <>
-      {message.reasoning && <Reasoning text={message.reasoning} />}
-      {message.content !== "" && <Markdown text={message.content} />}
-      {message.toolCalls && (
-        <ToolCalls
-          calls={message.toolCalls}
-          results={results}
-          {...(last && !busy ? { giveTo: { talkId, parent: results.at(-1)?.id ?? message.id } } : {})}
-        />
-      )}
       <EndNote message={message} onAgain={busy ? undefined : () => answerAgain(talkId, message)} />
       <div class="message-actions">
         <Versions talkId={talkId} versions={versions} index={index} />

@@ -13,6 +13,7 @@ import "./message.css";
 
 export function Conversation({ talk }: { talk: Talk }) {
   const messages = useMemo(() => path(talk), [talk.messages, talk.leaf]);
+  const siblings = useMemo(() => versions(talk), [talk.messages]);
   const { scroller, content, following, toNewest } = useFollowing(talk.leaf);
   if (messages.length === 0) return <Welcome talkId={talk.id} />;
   return (
@@ -20,7 +21,7 @@ export function Conversation({ talk }: { talk: Talk }) {
       <div class="scroller" ref={scroller} tabIndex={0} role="region" aria-label="Messages">
         <ol class="messages" ref={content} onClick={copyCode}>
           {messages.map((message) => (
-            <Entry key={message.id} talk={talk} message={message} messages={messages} />
+            <Entry key={message.id} talk={talk} message={message} messages={messages} siblings={siblings} />
           ))}
         </ol>
       </div>
@@ -34,12 +35,18 @@ export function Conversation({ talk }: { talk: Talk }) {
   );
 }
 
-function Entry({ talk, message, messages }: { talk: Talk; message: Message; messages: Message[] }) {
+interface EntryProps {
+  talk: Talk;
+  message: Message;
+  messages: Message[];
+  siblings: ReadonlyMap<string | null, string[]>;
+}
+
+function Entry({ talk, message, messages, siblings }: EntryProps) {
   const live = lives.value.get(talk.id);
-  const place = useMemo(() => {
-    const all = versions(talk, message);
-    return { all: all.map(({ id }) => id), index: all.findIndex(({ id }) => id === message.id) };
-  }, [talk.messages, message.id]);
+  const ids = siblings.get(message.parent) ?? NO_IDS;
+  // The same array as long as it says the same, so that finished messages are not drawn anew.
+  const place = useMemo(() => ({ all: ids, index: ids.indexOf(message.id) }), [ids.join(), message.id]);
   if (message.role === "tool") return null;
   if (message.role === "user") {
     return <Question talkId={talk.id} message={message} versions={place.all} index={place.index} />;
@@ -59,3 +66,4 @@ function Entry({ talk, message, messages }: { talk: Talk; message: Message; mess
 }
 
 const NONE: Message[] = [];
+const NO_IDS: string[] = [];

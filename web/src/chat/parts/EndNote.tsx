@@ -30,7 +30,7 @@ export function EndNote({ message, onAgain }: { message: Message; onAgain: (() =
       <div class="notice">
         <div class="notice-text">The answer ends here because it reached its longest length, or the end of the context.</div>
         <Button look="small" onClick={() => (dialog.value = "settings")}>
-          Settings
+          Change the length
         </Button>
       </div>
     );

@@ -1,7 +1,8 @@
 // The conversations of this browser.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Button, IconButton } from "../../common/Button.tsx";
-import { exportTalks, importFile } from "../exchange.ts";
+import { exportTalks, importFile } from "../files.ts";
+import { stop } from "../live.ts";
 import { allTalks, changeStored, current, heads, keeps, removeTalk, startTalk, storageProblem, storedTalk, takeIn } from "../store.ts";
 import type { TalkHead } from "../types.ts";
 import { dialog, focusPrompt, isNarrow, leaveList, listOpen, note, toggleList } from "../ui.ts";
@@ -115,6 +116,7 @@ async function exportOne(id: string) {
 }
 
 async function remove(id: string) {
+  stop(id);
   const talk = await removeTalk(id);
   if (talk) note.value = { text: `Deleted: ${talk.title}`, undo: () => void takeIn([talk]) };
 }

@@ -8,7 +8,7 @@ interface ToolCallsProps {
   calls: ToolCall[];
   results: Message[];
   /** Where results go, if they may be given now. */
-  giveTo?: { talkId: string; parent: string };
+  giveTo: { talkId: string; parent: string } | undefined;
 }
 
 /** Calls of tools that the model wants made. The page makes none: the reader may say what came of them. */
