@@ -1,7 +1,9 @@
 // Answers that are being written. They go on when another conversation is shown, and are kept as they grow.
 import { batch, type Signal, signal } from "@preact/signals";
-import { BROKEN, RequestError } from "../common/http.ts";
+import { BROKEN, type Problem, RequestError } from "../common/http.ts";
+import { serverProblem } from "./server.ts";
 import { parseTools, sampling, toolsText } from "./settings.ts";
+import { Painter } from "./painter.ts";
 import { change, talkById } from "./store.ts";
 import { append, replace } from "./tree.ts";
 import { type End, type Message, newId, type Stats, type ToolCall } from "./types.ts";
@@ -51,7 +53,7 @@ class Writing {
   #keptAt = 0;
   #firstAt = 0;
   #nParts = 0;
-  #frame = 0;
+  readonly #painter = new Painter(() => this.#show());
 
   constructor(talkId: string, message: Message) {
     this.#talkId = talkId;
@@ -82,9 +84,14 @@ class Writing {
       }
     } catch (error) {
       end = this.#abort.signal.aborted ? "stopped" : "failed";
-      if (end === "failed") this.#message.problem = error instanceof RequestError ? error.problem : BROKEN;
+      if (end === "failed") this.#fail(error instanceof RequestError ? error.problem : BROKEN);
     }
     this.#finish(end, started);
+  }
+
+  #fail(problem: Problem): void {
+    this.#message.problem = problem;
+    if (problem.kind === "key") serverProblem.value = problem;
   }
 
   #take(delta: Delta, started: number): void {
@@ -101,13 +108,12 @@ class Writing {
     if (delta.toolCalls) this.#calls = mergeCalls(this.#calls, delta.toolCalls);
     if (delta.model) this.#message.model = delta.model;
     if (delta.stats) this.#stats = { ...this.#stats, ...delta.stats };
-    this.#frame ||= requestAnimationFrame(() => this.#show());
+    this.#painter.want();
     if (performance.now() - this.#keptAt > KEEP_EVERY_MS) this.#keep();
   }
 
-  /** Shows what came since the last frame. */
+  /** Shows what came since the last time. */
   #show(): void {
-    this.#frame = 0;
     batch(() => {
       this.#live.content.value = this.#content;
       this.#live.reasoning.value = this.#reasoning;
@@ -131,7 +137,7 @@ class Writing {
   }
 
   #finish(end: End, started: number): void {
-    cancelAnimationFrame(this.#frame);
+    this.#painter.end();
     const seconds = (performance.now() - (this.#firstAt || started)) / 1000;
     if (this.#stats.tokensPerSecond === undefined && this.#nParts > 1) {
       this.#stats.tokensPerSecond = (this.#nParts - 1) / seconds;

@@ -216,6 +216,7 @@ export const chatWithMock = {
       await dialog.getByLabel("Seed").fill("7");
       await dialog.getByLabel("Top p").fill("4");
       assert.equal(await dialog.getByLabel("Top p").getAttribute("aria-invalid"), "true");
+      assert.equal(await dialog.getByLabel("Top p").inputValue(), "4");
       await dialog.getByLabel("System prompt").fill("You are terse.");
       await page.shot("settings");
     });

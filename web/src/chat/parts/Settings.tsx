@@ -18,18 +18,7 @@ export function Settings({ talk }: { talk: Talk }) {
       <div class="settings">
         {(serverProblem.value?.kind === "key" || apiKey() !== "") && <KeyField />}
         <SystemField talk={talk} />
-        <section aria-labelledby="sampling-title">
-          <h3 id="sampling-title">How answers are chosen</h3>
-          <p class="settings-hint">An empty field leaves the choice to the server; its value is shown in grey.</p>
-          <div class="sampling">
-            {SAMPLING_FIELDS.map((field) => (
-              <SamplingInput key={field.name} field={field} />
-            ))}
-          </div>
-          <Button look="small" disabled={Object.keys(sampling.value).length === 0} onClick={resetSampling}>
-            Back to the server's values
-          </Button>
-        </section>
+        <SamplingFields />
         <ToolsField />
         <p class="settings-hint">
           <a href="assets/licences.txt" target="_blank" rel="noopener">
@@ -98,8 +87,34 @@ function SystemField({ talk }: { talk: Talk }) {
   );
 }
 
+function SamplingFields() {
+  const [nResets, setResets] = useState(0);
+  return (
+    <section aria-labelledby="sampling-title">
+      <h3 id="sampling-title">How answers are chosen</h3>
+      <p class="settings-hint">An empty field leaves the choice to the server; its value is shown in grey.</p>
+      <div class="sampling" key={nResets}>
+        {SAMPLING_FIELDS.map((field) => (
+          <SamplingInput key={field.name} field={field} />
+        ))}
+      </div>
+      <Button
+        look="small"
+        disabled={Object.keys(sampling.value).length === 0}
+        onClick={() => {
+          resetSampling();
+          setResets(nResets + 1);
+        }}
+      >
+        Back to the server's values
+      </Button>
+    </section>
+  );
+}
+
+/** Keeps the text as it is typed; what is no value is marked, and not used. */
 function SamplingInput({ field }: { field: SamplingField }) {
-  const value = sampling.value[field.name];
+  const [typed, setTyped] = useState(sampling.peek()[field.name]?.toString() ?? "");
   const [wrong, setWrong] = useState(false);
   const preset = facts.value?.defaults[field.name];
   const absent = field.name === "seed" ? "random" : field.name === "max_tokens" ? "no limit" : "default";
@@ -115,11 +130,12 @@ function SamplingInput({ field }: { field: SamplingField }) {
         max={field.max}
         step={field.step}
         placeholder={preset === undefined ? absent : String(Number(preset.toFixed(4)))}
-        value={value ?? ""}
+        value={typed}
         aria-invalid={wrong}
         aria-describedby={`${field.name}-hint`}
         onInput={(event) => {
           const { value: text, valueAsNumber, validity } = event.currentTarget;
+          setTyped(text);
           const empty = text === "" && !validity.badInput;
           const good = empty || accepts(field, valueAsNumber);
           setWrong(!good);
@@ -127,7 +143,7 @@ function SamplingInput({ field }: { field: SamplingField }) {
         }}
       />
       <p id={`${field.name}-hint`} class="hint">
-        {wrong ? `Must lie between ${field.min} and ${field.max}.` : field.hint}
+        {wrong ? `Not used: must lie between ${field.min} and ${field.max}.` : field.hint}
       </p>
     </div>
   );
