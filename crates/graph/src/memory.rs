@@ -53,8 +53,7 @@ impl Arena {
 
     /// Gives every buffer of `plan` a place.
     pub fn lay_out(&mut self, plan: &MemoryPlan, registry: &Registry) -> Result<Layout, KernelFault> {
-        let mut keys = plan.buffers();
-        keys.sort_by_key(|key| std::cmp::Reverse(key.bytes));
+        let keys = plan.laid_out();
         let mut used = vec![0; self.chunks.len()];
         let mut places = HashMap::with_capacity(keys.len());
         for (i, key) in keys.iter().enumerate() {

@@ -76,6 +76,13 @@ impl MemoryPlan {
         keys
     }
 
+    /// The same in the order in which an arena lays them out: the largest first.
+    pub fn laid_out(&self) -> Vec<BufferKey> {
+        let mut keys = self.buffers();
+        keys.sort_by_key(|key| std::cmp::Reverse(key.bytes));
+        keys
+    }
+
     /// Bytes of all buffers of `backend`.
     pub fn bytes(&self, backend: Backend) -> usize {
         self.buffers().iter().filter(|k| k.backend == backend).map(|k| k.bytes).sum()

@@ -4,7 +4,7 @@
 //! Everything before `execute` happens once per [`GraphParams`]; [`Counters`] prove it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
 use crate::cache::ReuseCache;
@@ -93,6 +93,11 @@ pub trait Observer {
 
     /// The value of a node as raw little-endian elements.
     fn value(&mut self, node: &Node, bytes: &[u8]);
+
+    /// A node has run, and how long it took; comes before its value.
+    fn ran(&mut self, node: &Node, time: Duration) {
+        let _ = (node, time);
+    }
 }
 
 /// A buffer and a byte offset in it.
@@ -442,9 +447,11 @@ impl Ready {
                 done.map_err(|at| self.error(at))?;
                 let (id, location) = &self.splits[i].nodes[n];
                 let node = self.compiled.graph.node(*id);
-                watch.node_ran(&self.compiled.graph, &self.compiled.params, node, start.elapsed());
-                if let (Some(observer), Some(location)) = (&mut watch.observer, location) {
-                    observe(node, location, *observer)?;
+                let time = start.elapsed();
+                watch.node_ran(&self.compiled.graph, &self.compiled.params, node, time);
+                if let Some(observer) = &mut watch.observer {
+                    observer.ran(node, time);
+                    observe(node, location.as_ref(), *observer)?;
                 }
             }
             self.collect(i, watch);
@@ -538,8 +545,8 @@ fn read_f32(at: &Location, out: &mut [f32], staging: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-fn observe(node: &Node, at: &Location, observer: &mut dyn Observer) -> Result<(), KernelFault> {
-    if observer.wants(node) {
+fn observe(node: &Node, at: Option<&Location>, observer: &mut dyn Observer) -> Result<(), KernelFault> {
+    if let Some(at) = at.filter(|_| observer.wants(node)) {
         let mut bytes = vec![0; node.out_bytes()];
         at.0.read(at.1, &mut bytes)?;
         observer.value(node, &bytes);

@@ -207,3 +207,47 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_memory_plan_as_json_shows_every_life_where_nobody_else_lives() {
+    let c = compiled(&null_registry(&[OpKind::Mul]), |b, x| {
+        let y = silu_mul(b, x);
+        let z = silu_mul(b, y);
+        b.scale("last", z, 3.0)
+    });
+    let json = minfer_graph::export::memory(&minfer_graph::export::View::planned(&c));
+    let number = |value: &serde_json::Value, key: &str| value[key].as_u64().unwrap() as usize;
+    let (buffers, lives) = (json["buffers"].as_array().unwrap(), json["lives"].as_array().unwrap());
+    assert_eq!((buffers.len(), lives.len()), (c.plan.buffers().len(), c.plan.storages.len()));
+    for backend in [Backend::CPU, Backend::METAL] {
+        let arena =
+            json["arenas"].as_array().unwrap().iter().find(|a| a["backend"] == backend.name()).unwrap();
+        assert_eq!(number(arena, "bytes"), c.plan.bytes(backend));
+    }
+    // Backend, addresses and times of each life.
+    let places: Vec<_> = lives
+        .iter()
+        .map(|life| {
+            let buffer = &buffers[number(life, "buffer")];
+            let start = number(buffer, "address");
+            assert!(number(life, "bytes") <= number(buffer, "bytes"));
+            let addresses = start..start + number(life, "bytes");
+            (buffer["backend"].clone(), addresses, number(life, "first"), number(life, "last"))
+        })
+        .collect();
+    let mut n_sharing = 0;
+    for (i, a) in places.iter().enumerate() {
+        for b in &places[i + 1..] {
+            let meet = a.0 == b.0 && a.1.start < b.1.end && b.1.start < a.1.end;
+            n_sharing += usize::from(meet);
+            assert!(
+                !meet || a.3 < b.2 || b.3 < a.2,
+                "{a:?} and {b:?} live in the same place at the same time"
+            );
+        }
+    }
+    assert!(n_sharing > 0, "some of them share a place one after the other");
+    let copies =
+        lives.iter().flat_map(|life| life["values"].as_array().unwrap()).filter(|v| v["copy"] == true);
+    assert!(copies.count() > 0, "what crosses between backends is there twice");
+}

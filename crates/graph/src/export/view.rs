@@ -7,7 +7,7 @@ use crate::fuse::FusionRecord;
 use crate::graph::{ComputeGraph, Node, NodeId};
 use crate::op::Op;
 use crate::params::GraphParams;
-use crate::plan::BufferKey;
+use crate::plan::{BufferKey, MemoryPlan};
 use crate::registry::Registry;
 use crate::split::Split;
 use crate::verify::Stage;
@@ -97,6 +97,11 @@ impl<'a> View<'a> {
     /// Every buffer in use.
     pub fn buffers(&self) -> Vec<BufferKey> {
         self.from(Stage::Planned).map_or_else(Vec::new, |c| c.plan.buffers())
+    }
+
+    /// Where values lie.
+    pub fn plan(&self) -> Option<&'a MemoryPlan> {
+        self.from(Stage::Planned).map(|c| &c.plan)
     }
 
     /// Bytes of all buffers of `backend`.
