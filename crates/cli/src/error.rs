@@ -1,5 +1,6 @@
 //! What can be wrong with a request that the libraries never get to see.
 
+use minfer_engine::insight::StepSizeError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -38,22 +39,9 @@ pub(crate) enum CliError {
     /// A picture of a difference.
     #[error("the difference of two graphs can be written as text or JSON, not as dot")]
     NoDotDiff,
-    /// A sequence of a step has at least one token.
-    #[error("a step of {n_sequences} sequences has at least as many tokens, not {n_tokens}")]
-    StepSize {
-        /// Tokens asked for.
-        n_tokens: usize,
-        /// Sequences asked for.
-        n_sequences: usize,
-    },
-    /// Every row of logits belongs to a token.
-    #[error("a step of {n_tokens} tokens cannot give {n_out} rows of logits")]
-    StepRows {
-        /// Tokens asked for.
-        n_tokens: usize,
-        /// Rows asked for.
-        n_out: usize,
-    },
+    /// A step that cannot be.
+    #[error(transparent)]
+    StepSize(#[from] StepSizeError),
     /// A setting of a graph, where a model is run.
     #[error("setting '{key}' is about graphs; here a model is run")]
     GraphSetting {
@@ -162,9 +150,7 @@ impl CliError {
             }
             Self::ReadFile { .. } | Self::ForeignOutput { .. } => Fault::Model,
             Self::MixedCache | Self::NoTerminal | Self::TextAndTokens | Self::NoTest => Fault::Usage,
-            Self::GraphSetting { .. } | Self::NoDotDiff | Self::StepSize { .. } | Self::StepRows { .. } => {
-                Fault::Usage
-            }
+            Self::GraphSetting { .. } | Self::NoDotDiff | Self::StepSize(_) => Fault::Usage,
             Self::Interrupted => Fault::Interrupted,
             Self::ReadStdin(_) | Self::Setup { .. } | Self::WriteFile { .. } | Self::WriteLogits(_) => {
                 Fault::Machine

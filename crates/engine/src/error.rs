@@ -139,6 +139,9 @@ pub enum EngineError {
     /// A constraint cannot go on.
     #[error(transparent)]
     Constraint(#[from] ConstraintError),
+    /// The caller said that it is enough.
+    #[error("stopped before it was done")]
+    Stopped,
     /// There is nothing to run.
     #[error("the prompt is empty")]
     EmptyPrompt,
@@ -237,6 +240,7 @@ impl EngineError {
             | EngineError::ContextFull { .. }
             | EngineError::NoSequence { .. }
             | EngineError::EmptyPrompt
+            | EngineError::Stopped
             | EngineError::Token { .. }
             | EngineError::SamplerSetting(_)
             | EngineError::Constraint(_)

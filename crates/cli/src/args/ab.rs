@@ -1,9 +1,9 @@
 //! `minfer ab`.
 
 use clap::Args;
+use minfer_engine::settings::{self, Settings};
 
 use super::{ModelArgs, PromptArgs, TokensArgs};
-use crate::settings::{self, Settings};
 
 /// Run the same tokens under two settings and compare every value, bit by bit
 ///

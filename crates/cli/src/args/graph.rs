@@ -1,10 +1,10 @@
 //! `minfer graph`.
 
 use clap::{Args, ValueEnum};
+use minfer_engine::settings::{self, Settings};
 use minfer_graph::Stage;
 
 use super::ModelArgs;
-use crate::settings::{self, Settings};
 
 /// Show the graph of a step, and why it is as it is
 ///

@@ -1,19 +1,19 @@
 //! `minfer ab`: two settings compared, node by node.
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use minfer_engine::ab::{AbReport, Difference, NodeDifference, NodeOn, NodePair, Worst, compare};
+use minfer_engine::ab::{AbReport, NodeDifference, NodeOn, NodePair, Worst, compare};
+use minfer_engine::settings::Settings;
 use minfer_engine::{Context, Model};
-use serde_json::{Value, json};
 
 use crate::args::AbArgs;
 use crate::error::CliError;
 use crate::progress::{Meter, Unit};
-use crate::settings::Settings;
 use crate::shell::Shell;
 use crate::table::{Align, Table};
-use crate::{engine, escape, json as number, prompt};
+use crate::{engine, escape, prompt};
 
 /// Most nodes of one side that are named.
 const MAX_NAMED: usize = 12;
@@ -32,11 +32,12 @@ pub(super) fn run(args: &AbArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let mut meter = Meter::new("comparing", Unit::Things("tokens"));
     let report = compare(&mut a, &mut b, &tokens, args.n_generate, &mut |done, total| {
         meter.update(done as u64, Some(total as u64));
+        ControlFlow::Continue(())
     })?;
     meter.clear();
     shell.exit_code = u8::from(!report.is_identical());
     match args.json {
-        true => shell.out.json(&to_json(&report, args)),
+        true => shell.out.json(&report.to_json(&args.a, &args.b)),
         false => Ok(write(&report, args, &model, &mut shell.out)?),
     }
 }
@@ -159,54 +160,4 @@ fn choices(report: &AbReport, model: &Model, out: &mut impl Write) -> io::Result
             text(c.b)
         ),
     }
-}
-
-fn to_json(report: &AbReport, args: &AbArgs) -> Value {
-    let nodes = |nodes: &[NodeOn]| nodes.iter().map(node_on).collect::<Vec<_>>();
-    json!({
-        "schema": "minfer.ab",
-        "version": 1,
-        "a": args.a.to_string(),
-        "b": args.b.to_string(),
-        "identical": report.is_identical(),
-        "tokens": report.tokens,
-        "n_prompt": report.n_prompt,
-        "n_values": report.n_values,
-        "n_elems": report.n_elems,
-        "n_differing": report.n_differing,
-        "n_misfits": report.n_misfits,
-        "only_a": nodes(&report.only_a),
-        "only_b": nodes(&report.only_b),
-        "first": report.first.as_ref().map(node),
-        "growth": report.growth.iter().map(node).collect::<Vec<_>>(),
-        "choices": report.choices.iter().map(|c| json!({
-            "position": c.position, "a": c.a, "b": c.b,
-        })).collect::<Vec<_>>(),
-    })
-}
-
-fn node_on(n: &NodeOn) -> Value {
-    json!({ "name": n.name, "op": n.op, "backend": n.backend.name() })
-}
-
-fn node(n: &NodeDifference) -> Value {
-    let Difference { n_elems, n_differing, absolute, relative, ulps } = &n.difference;
-    let worst = |w: &Worst| {
-        json!({
-            "size": number::f64(w.size), "token": w.token, "index": w.index,
-            "a": number::f32(w.a), "b": number::f32(w.b),
-        })
-    };
-    json!({
-        "a": node_on(&n.node.a),
-        "b": node_on(&n.node.b),
-        "part": n.node.part,
-        "n_tokens": n.n_tokens,
-        "n_tokens_differing": n.n_tokens_differing,
-        "n_elems": n_elems,
-        "n_elems_differing": n_differing,
-        "absolute": worst(absolute),
-        "relative": worst(relative),
-        "ulps": worst(ulps),
-    })
 }

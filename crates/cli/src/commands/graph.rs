@@ -3,15 +3,15 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use minfer_engine::{Context, EngineError, Model};
+use minfer_engine::Model;
+use minfer_engine::insight::{self, StepSize};
+use minfer_engine::settings::Settings;
 use minfer_graph::export::{self, Change, GraphDiff, Snapshot};
-use minfer_graph::{GraphType, StepError};
 use serde_json::{Value, json};
 
 use crate::args::{GraphArgs, GraphFormat, OpenArgs};
 use crate::engine;
 use crate::error::CliError;
-use crate::settings::Settings;
 use crate::shell::Shell;
 
 pub(super) fn run(args: &GraphArgs, shell: &mut Shell) -> anyhow::Result<()> {
@@ -48,23 +48,12 @@ fn snapshot(
     shell: &Shell,
 ) -> anyhow::Result<Snapshot> {
     let n_sequences = settings.n_sequences.unwrap_or(args.sequences);
-    let n_tokens = settings.n_tokens.or(args.tokens).unwrap_or(n_sequences);
-    let n_out = settings.n_out.or(args.out_rows).unwrap_or(n_sequences);
-    if n_tokens < n_sequences {
-        return Err(CliError::StepSize { n_tokens, n_sequences }.into());
-    }
-    if n_out > n_tokens {
-        return Err(CliError::StepRows { n_tokens, n_out }.into());
-    }
-    let mut params = settings.apply(engine::default_params(model, shell));
-    params.n_seq_max = n_sequences;
-    let context = Context::without_weights(model, &params)?;
-    // As a context tells them apart: a decode step has one token of each sequence.
-    let gtype = if n_tokens == n_sequences { GraphType::Decode } else { GraphType::Prefill };
+    let size =
+        StepSize::new(n_sequences, settings.n_tokens.or(args.tokens), settings.n_out.or(args.out_rows))
+            .map_err(CliError::from)?;
+    let params = settings.apply(engine::default_params(model, shell));
     let stage = settings.stage.unwrap_or(args.stage.into());
-    let params = context.params(n_tokens, n_out, gtype);
-    let taken = Snapshot::take(model.description(), &params, context.scheduler().registry(), stage);
-    Ok(taken.map_err(|error| EngineError::from(StepError::from(error)))?)
+    Ok(insight::snapshot(model, &params, size, stage)?)
 }
 
 fn write(graph: &Snapshot, format: GraphFormat, shell: &mut Shell) -> anyhow::Result<()> {

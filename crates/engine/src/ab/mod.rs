@@ -6,6 +6,7 @@
 //! stands for (`values`).
 
 mod difference;
+mod json;
 mod observe;
 mod run;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tests;
 mod values;
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use minfer_graph::Backend;
 
@@ -58,6 +60,19 @@ pub struct NodeDifference {
     pub difference: Difference,
 }
 
+/// A node that has a value on both sides, and at how many tokens it differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeVerdict {
+    /// Its name on the first side.
+    pub a: String,
+    /// Its name on the second side.
+    pub b: String,
+    /// Values compared: tokens, times the parts that the node stands for.
+    pub n_values: usize,
+    /// Values that differ.
+    pub n_differing: usize,
+}
+
 /// What each side would choose after a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
@@ -84,6 +99,8 @@ pub struct AbReport {
     pub n_differing: usize,
     /// Values that both sides have with different sizes.
     pub n_misfits: usize,
+    /// Every pair of nodes that were compared, in the first side's order of execution.
+    pub nodes: Vec<NodeVerdict>,
     /// Nodes whose value only the first side has.
     pub only_a: Vec<NodeOn>,
     /// Nodes whose value only the second side has.
@@ -104,19 +121,22 @@ impl AbReport {
 }
 
 /// Runs `prompt` and `n_generate` tokens more, those that `a` finds most probable, on both sides. `progress` sees tokens
-/// run and the least there will be.
+/// run and the least there will be, and may say that it is enough: that ends in [`EngineError::Stopped`].
 pub fn compare(
     a: &mut Context,
     b: &mut Context,
     prompt: &[u32],
     n_generate: usize,
-    progress: &mut dyn FnMut(usize, usize),
+    progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<AbReport, EngineError> {
     let total = 2 * (prompt.len() + n_generate);
     let mut done = 0;
     let mut ran = |n: usize| {
         done += n;
-        progress(done, total.max(done));
+        match progress(done, total.max(done)) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(EngineError::Stopped),
+        }
     };
     let mut interner = Interner::default();
     let mut on_a = Digests::new(&mut interner);
@@ -157,23 +177,48 @@ fn digests_compared(a: &[Seen], b: &[Seen]) -> AbReport {
         n_elems: 0,
         n_differing: 0,
         n_misfits: 0,
+        nodes: Vec::new(),
         only_a: only(a, &in_b),
         only_b: only(b, &in_a),
         first: None,
         growth: Vec::new(),
         choices: Vec::new(),
     };
-    for (value, other) in a.iter().filter_map(|s| Some((s, in_b.get(&(s.key, s.token))?))) {
+    let mut verdicts = Verdicts::default();
+    for (value, other) in a.iter().filter_map(|s| Some((s, *in_b.get(&(s.key, s.token))?))) {
         match value.n_elems == other.n_elems {
             false => report.n_misfits += 1,
             true => {
                 report.n_values += 1;
                 report.n_elems += u64::from(value.n_elems);
                 report.n_differing += usize::from(value.digest != other.digest);
+                verdicts.add(value, other);
             }
         }
     }
+    report.nodes = verdicts.nodes;
     report
+}
+
+/// Verdicts of pairs of nodes; a pair is found by its names.
+#[derive(Default)]
+struct Verdicts<'a> {
+    nodes: Vec<NodeVerdict>,
+    places: HashMap<(&'a str, &'a str), usize>,
+}
+
+impl<'a> Verdicts<'a> {
+    fn add(&mut self, a: &'a Seen, b: &'a Seen) {
+        let names = (a.node.name.as_str(), b.node.name.as_str());
+        let nodes = &mut self.nodes;
+        let at = *self.places.entry(names).or_insert_with(|| {
+            let (a, b) = (names.0.to_owned(), names.1.to_owned());
+            nodes.push(NodeVerdict { a, b, n_values: 0, n_differing: 0 });
+            nodes.len() - 1
+        });
+        nodes[at].n_values += 1;
+        nodes[at].n_differing += usize::from(a.digest != b.digest);
+    }
 }
 
 /// Nodes with a value that the other side has for no token, each once, in the order of execution.

@@ -19,7 +19,7 @@ pub(super) fn greedy(
     prompt: &[u32],
     n_generate: usize,
     watcher: &mut dyn Watcher,
-    ran: &mut dyn FnMut(usize),
+    ran: &mut dyn FnMut(usize) -> Result<(), EngineError>,
 ) -> Result<(Vec<u32>, Vec<u32>), EngineError> {
     let mut tokens = prompt.to_vec();
     let chosen = steps(context, prompt, watcher, ran, &mut |chosen| {
@@ -39,7 +39,7 @@ pub(super) fn forced(
     tokens: &[u32],
     n_prompt: usize,
     watcher: &mut dyn Watcher,
-    ran: &mut dyn FnMut(usize),
+    ran: &mut dyn FnMut(usize) -> Result<(), EngineError>,
 ) -> Result<Vec<u32>, EngineError> {
     let (prompt, rest) = tokens.split_at(n_prompt);
     let mut rest = rest.iter().copied();
@@ -51,7 +51,7 @@ fn steps(
     context: &mut Context,
     prompt: &[u32],
     watcher: &mut dyn Watcher,
-    ran: &mut dyn FnMut(usize),
+    ran: &mut dyn FnMut(usize) -> Result<(), EngineError>,
     next: &mut dyn FnMut(&[u32]) -> Option<u32>,
 ) -> Result<Vec<u32>, EngineError> {
     if prompt.is_empty() {
@@ -62,11 +62,11 @@ fn steps(
     let n_chunks = prompt.len().div_ceil(context.n_ubatch());
     for (i, chunk) in prompt.chunks(context.n_ubatch()).enumerate() {
         chosen.extend(step(context, seq, chunk, i + 1 == n_chunks, watcher)?);
-        ran(chunk.len());
+        ran(chunk.len())?;
     }
     while let Some(token) = next(&chosen) {
         chosen.extend(step(context, seq, &[token], true, watcher)?);
-        ran(1);
+        ran(1)?;
     }
     context.free_sequence(seq);
     Ok(chosen)

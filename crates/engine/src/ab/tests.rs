@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,7 +36,11 @@ fn context(model: &Arc<Model>, params: &ContextParams) -> Context {
 
 fn ab(a: &mut Context, b: &mut Context) -> AbReport {
     let mut last = (0, 0);
-    let report = compare(a, b, &PROMPT, N_GENERATE, &mut |done, total| last = (done, total)).unwrap();
+    let report = compare(a, b, &PROMPT, N_GENERATE, &mut |done, total| {
+        last = (done, total);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     assert_eq!(last.0, last.1, "progress ends with everything done");
     report
 }

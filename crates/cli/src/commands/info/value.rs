@@ -1,9 +1,10 @@
 //! One metadata value, for people and as JSON.
 
+use minfer_engine::json;
 use minfer_gguf::{Array, Value};
 use serde_json::Value as Json;
 
-use crate::{escape, json};
+use crate::escape;
 
 /// How many elements of a long array are shown.
 const MAX_ELEMS: usize = 8;

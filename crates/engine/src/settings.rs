@@ -6,15 +6,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-use minfer_engine::ContextParams;
+use minfer_cpu::pool::MAX_THREADS;
 use minfer_graph::{KvType, Stage};
 
-use crate::env::MAX_THREADS;
+use crate::context::ContextParams;
 
 /// A key, what it takes, what it does.
-pub(crate) struct Key {
+struct Key {
     /// As it is written before `=`.
-    pub(crate) name: &'static str,
+    name: &'static str,
     value: &'static str,
     help: &'static str,
     set: fn(&mut Settings, &str) -> Option<()>,
@@ -90,7 +90,7 @@ fn stage(value: &str) -> Option<Stage> {
 
 /// What is set; the rest is as flags, variables and defaults say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub struct Settings {
     fuse_qkv: Option<bool>,
     fuse_ffn: Option<bool>,
     backends: Option<String>,
@@ -99,29 +99,41 @@ pub(crate) struct Settings {
     kv_type: Option<KvType>,
     n_ubatch: Option<usize>,
     /// Tokens that fit into the context.
-    pub(crate) n_ctx: Option<usize>,
+    pub n_ctx: Option<usize>,
     /// Tokens of the step.
-    pub(crate) n_tokens: Option<usize>,
+    pub n_tokens: Option<usize>,
     /// Sequences of the step.
-    pub(crate) n_sequences: Option<usize>,
+    pub n_sequences: Option<usize>,
     /// Rows of logits of the step.
-    pub(crate) n_out: Option<usize>,
+    pub n_out: Option<usize>,
     /// How far the graph is compiled.
-    pub(crate) stage: Option<Stage>,
+    pub stage: Option<Stage>,
     /// Another model.
-    pub(crate) model: Option<String>,
+    pub model: Option<String>,
     text: String,
 }
 
 /// Settings that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SettingsError {
+pub enum SettingsError {
     /// A piece is no `key=value`, or nobody knows its key.
     #[error("'{piece}' is not a setting; settings are key=value, joined by commas, with the keys {known}")]
-    Unknown { piece: String, known: String },
+    Unknown {
+        /// What was given.
+        piece: String,
+        /// The keys that there are.
+        known: String,
+    },
     /// The value makes no sense.
     #[error("setting '{key}' is '{value}', expected {expected}")]
-    Value { key: &'static str, value: String, expected: &'static str },
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What it takes.
+        expected: &'static str,
+    },
 }
 
 impl FromStr for Settings {
@@ -171,7 +183,7 @@ impl fmt::Display for Settings {
 
 impl Settings {
     /// Puts what is set over `params`.
-    pub(crate) fn apply(&self, params: ContextParams) -> ContextParams {
+    pub fn apply(&self, params: ContextParams) -> ContextParams {
         ContextParams {
             n_ctx: self.n_ctx.unwrap_or(params.n_ctx),
             n_ubatch: self.n_ubatch.unwrap_or(params.n_ubatch),
@@ -186,7 +198,7 @@ impl Settings {
     }
 
     /// What `self` does not set is set as in `other`; the model counts for one side only.
-    pub(crate) fn or(self, other: &Settings) -> Settings {
+    pub fn or(self, other: &Settings) -> Settings {
         Settings {
             fuse_qkv: self.fuse_qkv.or(other.fuse_qkv),
             fuse_ffn: self.fuse_ffn.or(other.fuse_ffn),
@@ -205,14 +217,14 @@ impl Settings {
     }
 
     /// A setting that means nothing where a model runs, if there is one.
-    pub(crate) fn of_graphs_only(&self) -> Option<&'static str> {
+    pub fn of_graphs_only(&self) -> Option<&'static str> {
         let set =
             [self.n_tokens.is_some(), self.n_sequences.is_some(), self.n_out.is_some(), self.stage.is_some()];
         OF_GRAPHS.into_iter().zip(set).find(|(_, set)| *set).map(|(name, _)| name)
     }
 
     /// Settings, or the name of a model: what has no `=`, or a key that nobody knows and is a file.
-    pub(crate) fn or_model(text: &str) -> Result<Settings, SettingsError> {
+    pub fn or_model(text: &str) -> Result<Settings, SettingsError> {
         let is_model = !text.contains('=') || std::path::Path::new(text).is_file();
         match is_model && !text.trim().is_empty() {
             true => Ok(Settings { model: Some(text.into()), text: text.into(), ..Default::default() }),
@@ -221,8 +233,13 @@ impl Settings {
     }
 }
 
+/// Every key that means something where a model runs, what it takes and what it does.
+pub fn keys() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    KEYS.iter().filter(|key| !OF_GRAPHS.contains(&key.name)).map(|key| (key.name, key.value, key.help))
+}
+
 /// The keys for a help page; with `of_graphs`, those of a step, too.
-pub(crate) fn help(of_graphs: bool) -> String {
+pub fn help(of_graphs: bool) -> String {
     let keys = KEYS.iter().filter(|key| of_graphs || !OF_GRAPHS.contains(&key.name));
     let lines: Vec<_> =
         keys.map(|key| format!("  {:<19} {}", format!("{}={}", key.name, key.value), key.help)).collect();
