@@ -13,3 +13,4 @@ npm run check
 npm test
 npm run reproducible
 npm run pages
+npm run graph

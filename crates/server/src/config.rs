@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use minfer_engine::ContextParams;
+
 /// Settings of a server; the defaults are those of llama.cpp's where it has them.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -29,6 +31,8 @@ pub struct ServerConfig {
     pub drain: Duration,
     /// Certificate and key; none for plain HTTP.
     pub tls: Option<TlsFiles>,
+    /// How contexts of the graph page compute; their size is their own.
+    pub insight: ContextParams,
     /// Whether prompts and answers go to the log.
     pub log_prompts: bool,
 }
@@ -56,6 +60,7 @@ impl Default for ServerConfig {
             max_time: None,
             drain: Duration::from_secs(30),
             tls: None,
+            insight: ContextParams::default(),
             log_prompts: false,
         }
     }

@@ -10,7 +10,7 @@ use axum::routing::{MethodFilter, on};
 use crate::error::ApiError;
 use crate::manners;
 use crate::state::{App, SharedApp};
-use crate::{health, metrics, openai};
+use crate::{graph, health, metrics, openai, pages};
 
 /// An endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,8 @@ fn all() -> Routes {
     let routes = Routes::default();
     let routes = health::routes(routes);
     let routes = metrics::routes(routes);
+    let routes = pages::routes(routes);
+    let routes = graph::routes(routes);
     openai::routes(routes)
 }
 

@@ -9,6 +9,7 @@ use minfer_engine::{Engine, Model};
 use crate::chat::Templates;
 use crate::config::ServerConfig;
 use crate::error::ApiError;
+use crate::graph::Lab;
 use crate::metrics::Metrics;
 
 /// As handlers take it.
@@ -20,6 +21,7 @@ pub struct App {
     config: ServerConfig,
     metrics: Metrics,
     templates: Templates,
+    lab: Lab,
     /// Bytes of the longest token.
     max_token_bytes: usize,
     created: u64,
@@ -40,6 +42,7 @@ impl App {
         Self {
             metrics: Metrics::new(&engine),
             templates,
+            lab: Lab::default(),
             max_token_bytes,
             engine,
             config,
@@ -92,6 +95,11 @@ impl App {
         let message = format!("model '{}' is not here; there is '{known}'", elided(name));
         let status = axum::http::StatusCode::NOT_FOUND;
         Err(ApiError::new(status, "model_not_found", message).at("model"))
+    }
+
+    /// What runs of the graph page share.
+    pub(crate) fn lab(&self) -> &Lab {
+        &self.lab
     }
 
     /// The chat templates.

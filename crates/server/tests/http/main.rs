@@ -3,5 +3,6 @@
 
 mod chat;
 mod completions;
+mod graph;
 mod manners;
 mod support;
