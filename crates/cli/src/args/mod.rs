@@ -27,6 +27,7 @@ mod serve;
 mod shorts;
 mod tokenize;
 mod verify;
+mod viz;
 
 use std::ffi::OsString;
 
@@ -54,6 +55,7 @@ pub(crate) use selftest::SelftestArgs;
 pub(crate) use serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use tokenize::TokenizeArgs;
 pub(crate) use verify::VerifyArgs;
+pub(crate) use viz::VizArgs;
 
 /// Widest help, in columns.
 const MAX_HELP_COLUMNS: usize = 100;
@@ -94,6 +96,7 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     Models(ModelsArgs),
     Graph(GraphArgs),
+    Viz(VizArgs),
     Verify(VerifyArgs),
     Ab(AbArgs),
     Selftest(SelftestArgs),

@@ -19,6 +19,7 @@ mod selftest;
 mod serve;
 mod tokenize;
 mod verify;
+mod viz;
 
 use crate::args::Command;
 use crate::shell::Shell;
@@ -40,6 +41,7 @@ pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Plan(args) => plan::run(&args, shell),
         Command::Models(args) => models::run(&args, shell),
         Command::Graph(args) => graph::run(&args, shell),
+        Command::Viz(args) => viz::run(&args, shell),
         Command::Verify(args) => verify::run(&args, shell),
         Command::Ab(args) => ab::run(&args, shell),
         Command::Selftest(args) => selftest::run(&args, shell),

@@ -19,6 +19,7 @@ pub(super) fn run(args: &ServeArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let api_keys = keys(args)?;
     start_log(args);
     let model = engine::load(name, &args.model.open)?;
+    let insight = engine::planned(&model, &args.context, 1, shell)?;
     let context = engine::for_requests(&model, &args.context, args.parallel, shell)?;
     let params = EngineParams {
         max_stall: Duration::from_millis(args.max_stall_ms),
@@ -27,7 +28,8 @@ pub(super) fn run(args: &ServeArgs, shell: &mut Shell) -> anyhow::Result<()> {
         ..EngineParams::default()
     };
     let engine = Engine::with_context(context, None, &params)?;
-    let config = ServerConfig { names: names(args, name, &model), api_keys, ..config(args) };
+    let names = names(&args.alias, name, &model);
+    let config = ServerConfig { names, api_keys, insight, ..config(args) };
     let server = Server::start(engine.clone(), config)?;
     server.stop_on_sigterm()?;
     report::note(format_args!("listening on http://{}", server.addr()));
@@ -53,7 +55,7 @@ fn config(args: &ServeArgs) -> ServerConfig {
 }
 
 /// Waits until the server has stopped; Ctrl-C asks it to.
-fn wait(server: &Server) {
+pub(super) fn wait(server: &Server) {
     let interrupt = Interrupt::listen();
     let mut is_asked = false;
     while !server.is_over() {
@@ -67,9 +69,9 @@ fn wait(server: &Server) {
 }
 
 /// The names that the model is known by: those that were given, or else what it was called here and its file.
-fn names(args: &ServeArgs, name: &str, model: &Model) -> Vec<String> {
+pub(super) fn names(alias: &[String], name: &str, model: &Model) -> Vec<String> {
     let given: Vec<String> =
-        args.alias.iter().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect();
+        alias.iter().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect();
     if !given.is_empty() {
         return given;
     }

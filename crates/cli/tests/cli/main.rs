@@ -23,4 +23,5 @@ mod support;
 mod terminal;
 mod tokenize;
 mod verify;
+mod viz;
 mod wrong_input;

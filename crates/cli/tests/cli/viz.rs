@@ -1,0 +1,42 @@
+//! `minfer viz`: the process, from the address that it prints to its end.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use crate::support::{TINY, binary};
+
+/// Killed when dropped.
+struct Shown(Child);
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn it_prints_the_address_of_the_page_and_ends_when_asked() {
+    let mut child = Command::new(binary())
+        .args(["viz", TINY, "--no-open"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let stdout = child.stdout.take().unwrap();
+    let mut shown = Shown(child);
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    let addr = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/graph")).unwrap();
+    assert!(addr.starts_with("127.0.0.1:"), "only this machine can reach it: {line}");
+    let mut stream = TcpStream::connect(addr).unwrap();
+    write!(stream, "GET /graph HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("assets/graph.js"), "{page}");
+    if cfg!(unix) {
+        assert!(Command::new("kill").arg(shown.0.id().to_string()).status().unwrap().success());
+        assert_eq!(shown.0.wait().unwrap().code(), Some(0));
+    }
+}
