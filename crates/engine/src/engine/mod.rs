@@ -102,6 +102,7 @@ pub struct Engine {
 #[derive(Clone, Copy)]
 struct Limits {
     n_ctx: usize,
+    n_seq_max: usize,
     max_queue: usize,
     max_wait: Option<Duration>,
 }
@@ -133,6 +134,7 @@ impl Engine {
         let limits = Limits {
             // One request alone may take the whole cache, and no more.
             n_ctx: context.n_ctx().min(context.n_blocks() * context.block_len()),
+            n_seq_max: context.n_seq_max(),
             max_queue: params.max_queue,
             max_wait: params.max_wait,
         };
@@ -153,6 +155,11 @@ impl Engine {
     /// Most tokens that a request may have, prompt and answer together.
     pub fn n_ctx(&self) -> usize {
         self.limits.n_ctx
+    }
+
+    /// Most requests that run at once.
+    pub fn n_seq_max(&self) -> usize {
+        self.limits.n_seq_max
     }
 
     /// Most requests in the queue.

@@ -31,7 +31,7 @@ impl Choice {
     pub(super) fn submit(app: &Arc<App>, job: Job) -> Result<Self, ApiError> {
         let Job { mut request, reader } = job;
         request.deadline = app.deadline(request.deadline);
-        let tokens = request.params.n_logprobs.map(|_| Tokens::new(request.params.special));
+        let tokens = request.params.n_logprobs.map(|_| Tokens::new(&request.params));
         let n_prompt = request.prompt.len();
         let events = app.engine().submit(request)?;
         let submitted = Instant::now();

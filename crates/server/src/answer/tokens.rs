@@ -5,14 +5,14 @@
 
 use std::collections::VecDeque;
 
-use minfer_engine::{FinishReason, Generated, Model, StepLogprobs};
+use minfer_engine::{FinishReason, GenerateParams, Generated, Model, StepLogprobs};
 use minfer_text::tokenizer::StreamDecoder;
 
 use super::event::TokenReport;
 
-/// The tokens of an answer that is complete.
-pub(super) fn of(model: &Model, generated: &Generated) -> Vec<TokenReport> {
-    let mut tokens = Tokens::new(false);
+/// The tokens of an answer that is complete; `shown` are the control tokens that its text has.
+pub(super) fn of(model: &Model, generated: &Generated, shown: &[u32]) -> Vec<TokenReport> {
+    let mut tokens = Tokens::new(&GenerateParams { shown: shown.to_vec(), ..GenerateParams::default() });
     for (id, logprobs) in generated.tokens.iter().zip(&generated.logprobs) {
         tokens.push(model, *id, logprobs.clone());
     }
@@ -35,9 +35,9 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    pub(super) fn new(special: bool) -> Self {
+    pub(super) fn new(params: &GenerateParams) -> Self {
         Self {
-            decoder: StreamDecoder::continuing(special),
+            decoder: StreamDecoder::continuing(params.special).showing(&params.shown),
             piece: String::new(),
             n_bytes: 0,
             n_chars: 0,

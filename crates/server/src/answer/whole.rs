@@ -35,7 +35,7 @@ pub struct Call {
 impl Whole {
     /// Of what the engine gave, for who asked the engine himself.
     pub fn of(model: &Model, n_prompt: usize, generated: Generated, mut reader: Reader) -> Self {
-        let mut whole = Self { tokens: tokens::of(model, &generated), ..Self::default() };
+        let mut whole = Self { tokens: tokens::of(model, &generated, reader.shown()), ..Self::default() };
         reader.push(&generated.text).into_iter().for_each(|delta| whole.add_delta(delta));
         reader.finish().into_iter().for_each(|delta| whole.add_delta(delta));
         let reason = EndReason::of(generated.reason, reader.calls_tools());

@@ -6,7 +6,7 @@ mod open;
 mod request;
 mod templates;
 
-pub(crate) use open::blocking;
+pub(crate) use open::{blocking, prepare};
 pub use open::{chat_jobs, open, prompt_jobs};
 pub use request::{ChatRequest, ResponseFormat, Settings, Tool, ToolChoice};
 pub use templates::Templates;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use minfer_engine::{Model, Request, TokenConstraint};
+use minfer_text::reply::{ReplyFormat, ReplyOptions, Tools};
 
 use super::request::{ChatRequest, ResponseFormat, Settings, ToolChoice};
 use super::templates::Templates;
 use crate::answer::{Answers, Job};
 use crate::error::ApiError;
 use crate::reader::Reader;
-use crate::state::App;
+use crate::state::{App, random};
 
 /// Submits a conversation.
 pub async fn open(app: &Arc<App>, request: ChatRequest) -> Result<Answers, ApiError> {
@@ -31,23 +32,48 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// One job for each answer.
-fn prepare(app: &App, request: &ChatRequest) -> Result<Vec<Job>, ApiError> {
+pub(crate) fn prepare(app: &App, request: &ChatRequest) -> Result<Vec<Job>, ApiError> {
     let text = app.templates().render(request)?;
     app.check_length(text.len(), "messages")?;
     if app.config().log_prompts {
         tracing::info!(prompt = text, "a chat");
     }
-    jobs_of(app.model(), &text, request)
+    jobs_of(app.model(), app.templates(), &text, request)
 }
 
 /// The same for who runs the jobs himself.
 pub fn chat_jobs(model: &Model, templates: &Templates, request: &ChatRequest) -> Result<Vec<Job>, ApiError> {
-    jobs_of(model, &templates.render(request)?, request)
+    jobs_of(model, templates, &templates.render(request)?, request)
 }
 
-fn jobs_of(model: &Model, text: &str, request: &ChatRequest) -> Result<Vec<Job>, ApiError> {
+fn jobs_of(
+    model: &Model,
+    templates: &Templates,
+    text: &str,
+    request: &ChatRequest,
+) -> Result<Vec<Job>, ApiError> {
     refuse_forced_tools(request)?;
-    prompt_jobs(&model.encode_chat(text)?, &request.settings, || Reader::Plain)
+    let format = reply_format(templates, request);
+    let shown = format.shown_tokens(model.tokenizer());
+    let is_reasoning = format.opens_reasoning(text);
+    let mut settings = request.settings.clone();
+    settings.params.shown.clone_from(&shown);
+    let reader = || reader(format, is_reasoning, shown.clone(), request);
+    prompt_jobs(&model.encode_chat(text)?, &settings, reader)
+}
+
+/// How the answer is written. Without tools on offer there are no calls to be read.
+fn reply_format(templates: &Templates, request: &ChatRequest) -> ReplyFormat {
+    let has_tools = request.offers_tools();
+    let format = templates.reply_format(has_tools);
+    ReplyFormat { tools: format.tools.filter(|_| has_tools), ..format }
+}
+
+fn reader(format: ReplyFormat, in_reasoning: bool, shown: Vec<u32>, request: &ChatRequest) -> Reader {
+    let definitions = request.tools.iter().map(|tool| tool.definition.clone()).collect();
+    let options = ReplyOptions { tools: Tools::from_json(&definitions), in_reasoning };
+    let max_calls = if request.parallel_tool_calls { usize::MAX } else { 1 };
+    Reader::of(format, options, shown, max_calls, format!("call_{:016x}", random()))
 }
 
 /// The requests of a prompt, one for each answer.

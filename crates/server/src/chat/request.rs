@@ -16,10 +16,19 @@ pub struct ChatRequest {
     pub tool_choice: ToolChoice,
     /// Whether an answer may call several.
     pub parallel_tool_calls: bool,
+    /// What the answer begins with; the model goes on from there.
+    pub prefill: Option<String>,
     /// Arguments of the template, such as `enable_thinking`.
     pub template_kwargs: Map<String, Value>,
     /// Everything that a raw prompt has, too.
     pub settings: Settings,
+}
+
+impl ChatRequest {
+    /// Whether the model is told of tools.
+    pub fn offers_tools(&self) -> bool {
+        !self.tools.is_empty() && self.tool_choice != ToolChoice::None
+    }
 }
 
 /// What does not depend on where the prompt comes from.

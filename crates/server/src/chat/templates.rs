@@ -2,39 +2,59 @@
 
 use minfer_engine::{EngineError, Model};
 use minfer_text::chat::{ChatTemplate, RenderInput};
+use minfer_text::reply::ReplyFormat;
 use serde_json::Value;
 
-use super::request::{ChatRequest, ToolChoice};
+use super::request::ChatRequest;
 use crate::error::ApiError;
 
 /// The template for conversations without tools and the one for those with them; or why there is none.
 #[derive(Debug)]
 pub struct Templates {
-    plain: Result<ChatTemplate, ApiError>,
-    with_tools: Result<ChatTemplate, ApiError>,
+    plain: Result<Ready, ApiError>,
+    with_tools: Result<Ready, ApiError>,
+}
+
+/// A template, and how replies to its prompts are written.
+#[derive(Debug)]
+struct Ready {
+    template: ChatTemplate,
+    format: ReplyFormat,
 }
 
 impl Templates {
     /// Those of a model.
     pub fn of(model: &Model) -> Self {
-        let template = |has_tools| model.chat_template(has_tools).map_err(|error| missing(&error));
-        Self { plain: template(false), with_tools: template(true) }
+        let ready = |has_tools| {
+            let template = model.chat_template(has_tools).map_err(|error| missing(&error))?;
+            Ok(Ready { format: ReplyFormat::detect(&template), template })
+        };
+        Self { plain: ready(false), with_tools: ready(true) }
     }
 
     /// The template for conversations with or without tools.
     pub fn get(&self, has_tools: bool) -> Result<&ChatTemplate, ApiError> {
-        let template = if has_tools { &self.with_tools } else { &self.plain };
-        template.as_ref().map_err(Clone::clone)
+        self.ready(has_tools).as_ref().map(|ready| &ready.template).map_err(Clone::clone)
+    }
+
+    /// How replies are written in conversations with or without tools.
+    pub fn reply_format(&self, has_tools: bool) -> ReplyFormat {
+        self.ready(has_tools).as_ref().map(|ready| ready.format).unwrap_or_default()
+    }
+
+    fn ready(&self, has_tools: bool) -> &Result<Ready, ApiError> {
+        if has_tools { &self.with_tools } else { &self.plain }
     }
 
     /// The prompt of a conversation, the assistant to speak next.
     pub fn render(&self, request: &ChatRequest) -> Result<String, ApiError> {
-        let has_tools = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
+        let has_tools = request.offers_tools();
         let mut input = RenderInput::new(Value::Array(request.messages.clone()));
         input.tools = has_tools.then(|| request.tools.iter().map(|tool| tool.definition.clone()).collect());
         input.kwargs = request.template_kwargs.clone();
         let rendered = self.get(has_tools)?.render(&input);
-        rendered.map_err(|error| ApiError::from(EngineError::from(error)))
+        let text = rendered.map_err(|error| ApiError::from(EngineError::from(error)))?;
+        Ok(text + request.prefill.as_deref().unwrap_or_default())
     }
 }
 

@@ -50,6 +50,7 @@ impl ChatCall {
             tools,
             tool_choice,
             parallel_tool_calls: fields.bool("parallel_tool_calls")?.unwrap_or(true),
+            prefill: None,
             template_kwargs: template_kwargs(fields)?,
             settings,
         };
