@@ -19,8 +19,17 @@ pub enum Dialect {
 }
 
 /// Paths of llama.cpp's server that are no prefix of another dialect's.
-const LLAMA_CPP: [&str; 8] =
-    ["/completion", "/tokenize", "/detokenize", "/apply-template", "/infill", "/props", "/slots", "/health"];
+const LLAMA_CPP: [&str; 9] = [
+    "/completion",
+    "/completions",
+    "/tokenize",
+    "/detokenize",
+    "/apply-template",
+    "/infill",
+    "/props",
+    "/slots",
+    "/health",
+];
 
 impl Dialect {
     /// The dialect of a path.

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod anthropic;
 mod body;
 pub mod chat;
 mod config;
@@ -30,8 +31,11 @@ mod frames;
 mod graph;
 mod health;
 mod io;
+pub mod llama_cpp;
 mod manners;
+mod metadata;
 mod metrics;
+pub mod ollama;
 pub mod openai;
 mod pages;
 mod reader;

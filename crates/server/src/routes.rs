@@ -10,7 +10,7 @@ use axum::routing::{MethodFilter, on};
 use crate::error::ApiError;
 use crate::manners;
 use crate::state::{App, SharedApp};
-use crate::{graph, health, metrics, openai, pages};
+use crate::{anthropic, graph, health, llama_cpp, metrics, ollama, openai, pages};
 
 /// An endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,10 @@ fn all() -> Routes {
     let routes = metrics::routes(routes);
     let routes = pages::routes(routes);
     let routes = graph::routes(routes);
-    openai::routes(routes)
+    let routes = openai::routes(routes);
+    let routes = anthropic::routes(routes);
+    let routes = ollama::routes(routes);
+    llama_cpp::routes(routes)
 }
 
 /// The whole server as one service.

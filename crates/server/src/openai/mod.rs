@@ -10,9 +10,9 @@ mod logprobs;
 mod messages;
 mod models;
 mod prompt;
-mod settings;
+pub(crate) mod settings;
 mod tools;
-mod usage;
+pub(crate) mod usage;
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};

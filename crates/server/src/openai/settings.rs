@@ -20,7 +20,7 @@ const MAX_STOP: usize = 64;
 const MAX_BIAS: usize = 4096;
 
 /// Most log-probabilities beside a token's own.
-pub(super) const MAX_TOP_LOGPROBS: usize = 20;
+pub(crate) const MAX_TOP_LOGPROBS: usize = 20;
 
 /// Longest deadline, in milliseconds: a day.
 const MAX_DEADLINE_MS: i64 = 86_400_000;
@@ -54,7 +54,7 @@ const ABSENT: [(&str, f64); 6] = [
 ];
 
 /// Reads them; the limit of tokens and log-probabilities are for the caller to fill in.
-pub(super) fn read(fields: &mut Fields) -> Result<Settings, ApiError> {
+pub(crate) fn read(fields: &mut Fields) -> Result<Settings, ApiError> {
     fields.ignore(&IGNORED);
     refuse_absent(fields)?;
     let params = GenerateParams {

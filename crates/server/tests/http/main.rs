@@ -1,8 +1,12 @@
 //! The server over HTTP, as clients see it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod anthropic;
 mod chat;
 mod completions;
 mod graph;
+mod llama_cpp;
 mod manners;
+mod ollama;
+mod replies;
 mod support;
