@@ -5,7 +5,7 @@ use minfer_engine::sampler::SamplerParams;
 use serde_json::{Map, Value, json};
 
 use super::{content, tools};
-use crate::chat::{ChatRequest, Settings};
+use crate::chat::{ChatRequest, ResponseFormat, Settings};
 use crate::error::ApiError;
 use crate::fields::Fields;
 
@@ -16,7 +16,7 @@ const MAX_STOP: usize = 64;
 const MIN_BUDGET: i64 = 1024;
 
 /// What changes no answer.
-const IGNORED: [&str; 8] = [
+const IGNORED: [&str; 12] = [
     "metadata",
     "service_tier",
     "container",
@@ -25,6 +25,10 @@ const IGNORED: [&str; 8] = [
     "betas",
     "inference_geo",
     "cache_control",
+    "diagnostics",
+    "speed",
+    "user_profile_id",
+    "workspace_id",
 ];
 
 /// A body that could be read.
@@ -67,14 +71,17 @@ impl MessagesCall {
             sampler: sampler(fields)?,
             ..GenerateParams::default()
         };
+        let mut template_kwargs = thinking(fields, n_predict)?;
+        let (format, effort) = output_config(fields)?;
+        template_kwargs.extend(effort.map(|effort| ("reasoning_effort".to_owned(), effort.into())));
         let request = ChatRequest {
             messages,
             tools,
             tool_choice,
             parallel_tool_calls,
-            template_kwargs: thinking(fields, n_predict)?,
+            template_kwargs,
             prefill,
-            settings: Settings { params, ..Settings::default() },
+            settings: Settings { params, format, ..Settings::default() },
         };
         Ok(Self { model: Some(model), request, stream: fields.bool("stream")?.unwrap_or(false) })
     }
@@ -123,6 +130,18 @@ fn thinking(fields: &mut Fields, n_predict: Option<usize>) -> Result<Map<String,
     Ok(Map::from_iter([("enable_thinking".to_owned(), json!(thinks))]))
 }
 
+/// What the answer must look like, and how hard the model may think.
+fn output_config(fields: &mut Fields) -> Result<(ResponseFormat, Option<&'static str>), ApiError> {
+    const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+    let Some(mut config) = fields.object("output_config")? else { return Ok((ResponseFormat::Text, None)) };
+    let effort = config.one_of("effort", &EFFORTS)?.map(|index| EFFORTS[index]);
+    let Some(mut format) = config.object("format")? else { return Ok((ResponseFormat::Text, effort)) };
+    format.one_of("type", &["json_schema"])?;
+    let Some(schema) = format.object("schema")? else { return Err(format.wrong("schema", "a JSON Schema")) };
+    let schema = Value::Object(schema.into_map());
+    Ok((ResponseFormat::JsonSchema { schema, param: "output_config.format.schema".to_owned() }, effort))
+}
+
 /// An assistant's message at the end is the beginning of the answer.
 fn take_prefill(messages: &mut Vec<Value>) -> Option<String> {
     let last = messages.last()?;
@@ -167,6 +186,11 @@ mod tests {
             (json!({ "tools": [{ "name": "a b", "input_schema": {} }] }), "tools[0].name"),
             (json!({ "tools": [{ "name": "a" }] }), "tools[0].input_schema"),
             (json!({ "tool_choice": { "type": "any" } }), "tool_choice"),
+            (json!({ "output_config": { "effort": "most" } }), "output_config.effort"),
+            (
+                json!({ "output_config": { "format": { "type": "json_schema" } } }),
+                "output_config.format.schema",
+            ),
         ] {
             assert_eq!(read(more.clone()).unwrap_err().param.as_deref(), Some(param), "{more}");
         }
