@@ -14,10 +14,12 @@ pub struct ConstraintError {
 /// every token of it, in order, and with nothing that was only guessed.
 pub trait TokenConstraint: Send {
     /// The tokens that may come next; `None` for all. Tokens that end the answer are in it when the answer may end here.
-    fn mask(&mut self) -> Result<Option<TokenMask<'_>>, ConstraintError>;
+    /// `n_left` tokens may still come before the answer is cut off, the next one included; `usize::MAX` without a limit.
+    fn mask(&mut self, n_left: usize) -> Result<Option<TokenMask<'_>>, ConstraintError>;
 
-    /// Takes the token that was chosen.
-    fn accept(&mut self, token: u32) -> Result<(), ConstraintError>;
+    /// Takes the token that was chosen. `false` refuses it after all, as one that would leave too little room for a valid
+    /// end: nothing has changed but the mask, which does not have it any more, and another is drawn.
+    fn accept(&mut self, token: u32) -> Result<bool, ConstraintError>;
 
     /// Whether the answer is complete, so that it ends here.
     fn is_complete(&self) -> bool {

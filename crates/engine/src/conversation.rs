@@ -13,9 +13,10 @@ use serde_json::{Map, Value, json};
 use crate::answer::{Event, FinishReason, Generated};
 use crate::context::{Context, SeqId};
 use crate::error::EngineError;
-use crate::generate::generate;
+use crate::generate::generate_request;
+use crate::grammar::CompiledGrammar;
 use crate::model::Model;
-use crate::request::{GenerateParams, OnFull};
+use crate::request::{GenerateParams, OnFull, Request};
 
 /// Messages and how they become a prompt.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub struct Conversation {
     /// The last prompt, and that prompt with its answer.
     known: Vec<Known>,
     dropped: Vec<Value>,
+    grammar: Option<CompiledGrammar>,
 }
 
 /// A text and the tokens that were read and generated for it. The same text tokenized anew may give other tokens, since a
@@ -39,7 +41,19 @@ struct Known {
 impl Conversation {
     /// An empty conversation; `kwargs` are template arguments such as `enable_thinking`.
     pub fn new(template: ChatTemplate, kwargs: Map<String, Value>) -> Self {
-        Conversation { template, messages: Vec::new(), kwargs, known: Vec::new(), dropped: Vec::new() }
+        Conversation {
+            template,
+            messages: Vec::new(),
+            kwargs,
+            known: Vec::new(),
+            dropped: Vec::new(),
+            grammar: None,
+        }
+    }
+
+    /// Makes every answer from now on one that `grammar` describes.
+    pub fn set_grammar(&mut self, grammar: Option<CompiledGrammar>) {
+        self.grammar = grammar;
     }
 
     /// The messages so far, as OpenAI spells them.
@@ -138,7 +152,9 @@ impl Conversation {
             params.on_full =
                 OnFull::DropOldest { keep: self.n_before_turns(context.model(), &prompt).min(n_ctx / 2) };
         }
-        let answer = generate(context, seq, &prompt, &params, sink)?;
+        let constraint = self.grammar.as_ref().map(CompiledGrammar::constraint);
+        let request = Request { constraint, ..Request::new(prompt.clone(), params.clone()) };
+        let answer = generate_request(context, seq, request, sink)?;
         self.push("assistant", &answer.text);
         self.known = vec![Known { text, tokens: prompt }];
         if !params.special {

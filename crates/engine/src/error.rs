@@ -11,6 +11,7 @@ use minfer_text::chat::TemplateError;
 use minfer_text::tokenizer::TokenizerError;
 
 use crate::constraint::ConstraintError;
+use crate::grammar::GrammarError;
 use crate::memory::Shortage;
 use crate::npz::NpzError;
 use crate::sampler::{ParamError, SampleError};
@@ -142,6 +143,9 @@ pub enum EngineError {
     /// The caller said that it is enough.
     #[error("stopped before it was done")]
     Stopped,
+    /// A grammar cannot be enforced.
+    #[error(transparent)]
+    Grammar(Box<GrammarError>),
     /// There is nothing to run.
     #[error("the prompt is empty")]
     EmptyPrompt,
@@ -207,7 +211,8 @@ boxed!(
     Template(TemplateError),
     Step(StepError),
     Memory(Shortage),
-    Session(SessionError)
+    Session(SessionError),
+    Grammar(GrammarError)
 );
 
 impl EngineError {
@@ -252,6 +257,7 @@ impl EngineError {
             EngineError::Cpu(_) => Fault::BadRequest,
             EngineError::Memory(_) | EngineError::OutOfBlocks { .. } => Fault::OutOfMemory,
             EngineError::Session(e) => e.fault(),
+            EngineError::Grammar(e) => grammar_fault(e),
             EngineError::Step(e) => step_fault(e),
             EngineError::Trace(_) => Fault::Device,
         }
@@ -264,6 +270,13 @@ fn model_fault(e: &ModelError) -> Fault {
         | ModelError::UnsupportedFeature { .. }
         | ModelError::TensorType { .. } => Fault::Unsupported,
         _ => Fault::BadModel,
+    }
+}
+
+fn grammar_fault(e: &GrammarError) -> Fault {
+    match e {
+        GrammarError::Vocabulary { .. } => Fault::Unsupported,
+        _ => Fault::BadRequest,
     }
 }
 

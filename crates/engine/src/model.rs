@@ -10,6 +10,7 @@ use minfer_text::tokenizer::{EncodeOptions, Tokenizer};
 
 use crate::backends::SharedBackends;
 use crate::error::EngineError;
+use crate::grammar::{CompiledGrammar, Grammar, GrammarCompiler, GrammarError};
 use crate::session::fingerprint;
 use crate::weights::FileWeights;
 
@@ -32,7 +33,8 @@ impl Default for LoadOptions {
 pub struct Model {
     file: Arc<Gguf>,
     description: minfer_models::Model,
-    tokenizer: Tokenizer,
+    tokenizer: Arc<Tokenizer>,
+    grammars: OnceLock<Result<GrammarCompiler, GrammarError>>,
     weights: Arc<FileWeights>,
     backends: SharedBackends,
     fingerprint: OnceLock<[u8; 32]>,
@@ -51,7 +53,7 @@ impl Model {
             file.metadata_mut().set(key.clone(), value.clone());
         }
         let description = minfer_models::describe(&file)?;
-        let tokenizer = Tokenizer::from_metadata(file.metadata())?;
+        let tokenizer = Arc::new(Tokenizer::from_metadata(file.metadata())?);
         let (n_tokens, n_rows) = (tokenizer.n_vocab(), description.hparams().n_vocab);
         if n_tokens != n_rows {
             return Err(EngineError::Vocabulary { n_tokens, n_rows });
@@ -62,6 +64,7 @@ impl Model {
             file,
             description,
             tokenizer,
+            grammars: OnceLock::new(),
             weights,
             backends: SharedBackends::default(),
             fingerprint: OnceLock::new(),
@@ -98,6 +101,12 @@ impl Model {
     pub fn encode_chat(&self, rendered: &str) -> Result<Vec<u32>, EngineError> {
         let options = EncodeOptions { add_special: false, parse_special: true };
         Ok(self.tokenizer.encode(rendered, options)?.ids)
+    }
+
+    /// Compiles a grammar for this model. The first one takes some tenths of a second more, for the vocabulary.
+    pub fn compile_grammar(&self, grammar: &Grammar) -> Result<CompiledGrammar, GrammarError> {
+        let compiler = self.grammars.get_or_init(|| GrammarCompiler::new(self.tokenizer.clone()));
+        compiler.as_ref().map_err(Clone::clone)?.compile(grammar)
     }
 
     /// Size of the vocabulary, which is the length of a row of logits.

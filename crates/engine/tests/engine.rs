@@ -316,7 +316,7 @@ impl Spell {
 }
 
 impl TokenConstraint for Spell {
-    fn mask(&mut self) -> Result<Option<TokenMask<'_>>, ConstraintError> {
+    fn mask(&mut self, _: usize) -> Result<Option<TokenMask<'_>>, ConstraintError> {
         let Some(next) = self.tokens.get(self.accepted.len()) else {
             return Err(ConstraintError { reason: "nothing is left".into() });
         };
@@ -325,9 +325,9 @@ impl TokenConstraint for Spell {
         Ok(Some(TokenMask::new(&self.words)))
     }
 
-    fn accept(&mut self, token: u32) -> Result<(), ConstraintError> {
+    fn accept(&mut self, token: u32) -> Result<bool, ConstraintError> {
         self.accepted.push(token);
-        Ok(())
+        Ok(true)
     }
 
     fn is_complete(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{ContextArgs, ModelArgs, PromptArgs, SamplingArgs, TokensArgs};
+use super::{ContextArgs, GrammarArgs, ModelArgs, PromptArgs, SamplingArgs, TokensArgs};
 
 /// Continue a prompt, and show token ids
 ///
@@ -13,7 +13,8 @@ use super::{ContextArgs, ModelArgs, PromptArgs, SamplingArgs, TokensArgs};
 Examples:
   minfer generate smollm2-135m -n 24 --greedy \"Once upon a time\"
   minfer generate model.gguf --tokens 1,2,3 -n 24 --greedy --json
-  minfer generate model.gguf --tokens 1,2,3 -n 4 --seed 7 --json --logprobs 5")]
+  minfer generate model.gguf --tokens 1,2,3 -n 4 --seed 7 --json --logprobs 5
+  minfer generate model.gguf \"The year was \" --grammar 'root ::= [12] [0-9]{3}'")]
 pub(crate) struct GenerateArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -29,6 +30,8 @@ pub(crate) struct GenerateArgs {
     pub(crate) logprobs: Option<usize>,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) grammar: GrammarArgs,
     #[command(flatten)]
     pub(crate) context: ContextArgs,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::render::parse_template_arg;
-use super::{ContextArgs, ModelArgs, PromptArgs, SamplingArgs};
+use super::{ContextArgs, GrammarArgs, ModelArgs, PromptArgs, SamplingArgs};
 
 /// Answer a prompt, or hold a conversation
 ///
@@ -24,6 +24,8 @@ Examples:
   cat letter.txt | minfer run qwen2.5-coder-0.5b --system \"Summarize the text.\"
   minfer run model.gguf --no-template \"Once upon a time\"
   minfer run model.gguf --session letter.session -p \"$(cat letter.txt)\"
+  minfer run model.gguf -p \"Is water wet?\" --grammar 'root ::= \"yes\" | \"no\"'
+  minfer run model.gguf -p \"Invent a person.\" -jf person.schema.json
   minfer run model.gguf -n 0 --dump-graph graph.dot")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -47,6 +49,8 @@ pub(crate) struct RunArgs {
     pub(crate) no_timings: bool,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) grammar: GrammarArgs,
     #[command(flatten)]
     pub(crate) context: ContextArgs,
 }

@@ -19,6 +19,7 @@ pub(super) const SHORTS: [(&str, &str); 11] = [
     ("-sp", "--special"),
     ("-np", "--parallel"),
     ("-to", "--timeout"),
+    ("-jf", "--json-schema-file"),
 ];
 
 /// `argv` with the flags of the table spelled out.

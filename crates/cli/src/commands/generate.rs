@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use minfer_engine::sampler::TokenLogprob;
-use minfer_engine::{FinishReason, GenerateParams, Generated, StepLogprobs, Timings, generate};
+use minfer_engine::{
+    CompiledGrammar, FinishReason, GenerateParams, Generated, Request, StepLogprobs, Timings,
+    generate_request,
+};
 use minfer_text::tokenizer::Tokenizer;
 use serde::Serialize;
 
@@ -19,12 +22,15 @@ pub(super) fn run(args: GenerateArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let model = engine::load(&name, &args.model.open)?;
     let tokens = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;
     let params = GenerateParams { n_logprobs: args.logprobs, ..args.sampling.params() };
+    let grammar = args.grammar.compile(&model)?;
     let n_outputs = 1 + params.speculation.max();
     let mut context = engine::with_outputs(&model, &args.context, n_outputs, shell)?;
     engine::load_weights(&mut context, shell)?;
     let (seq, interrupt) = (context.new_sequence()?, Interrupt::listen());
     let mut printer = Printer::new(&mut shell.out, &interrupt, !args.json);
-    let generated = generate(&mut context, seq, &tokens, &params, &mut |event| printer.event(event))?;
+    let constraint = grammar.as_ref().map(CompiledGrammar::constraint);
+    let request = Request { constraint, ..Request::new(tokens.clone(), params) };
+    let generated = generate_request(&mut context, seq, request, &mut |event| printer.event(event))?;
     printer.finish(&generated)?;
     if args.json {
         shell.out.json(&Json::of(&tokens, &generated, model.tokenizer()))?;

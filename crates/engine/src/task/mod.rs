@@ -267,12 +267,8 @@ impl Task {
         if limit == 0 {
             return Ok(ControlFlow::Break(FinishReason::Length));
         }
-        let mask = self.constraint.as_mut().map(|c| c.mask()).transpose()?.flatten();
-        let token = self.sampler.sample(logits, mask)?.id;
+        let token = self.draw(logits)?;
         self.sampler.accept(token)?;
-        if let Some(constraint) = &mut self.constraint {
-            constraint.accept(token)?;
-        }
         self.tokens.push(token);
         self.text.push(token);
         if let Some(start) = self.first_logits {
@@ -284,6 +280,26 @@ impl Task {
             return Ok(ControlFlow::Break(FinishReason::Interrupted));
         }
         self.after_token(model, token, sink)
+    }
+
+    /// A token that the constraint takes. Each one that it refuses is missing from its next mask.
+    fn draw(&mut self, logits: &[f32]) -> Result<u32, EngineError> {
+        let n_left = self.n_left();
+        let Some(constraint) = &mut self.constraint else { return Ok(self.sampler.sample(logits, None)?.id) };
+        loop {
+            let token = self.sampler.sample(logits, constraint.mask(n_left)?)?.id;
+            if constraint.accept(token)? {
+                return Ok(token);
+            }
+        }
+    }
+
+    /// Tokens that may still come.
+    fn n_left(&self) -> usize {
+        let n_left = self.params.n_predict.map_or(usize::MAX, |n| n.saturating_sub(self.tokens.len()));
+        let n_room =
+            if self.can_drop() { usize::MAX } else { (self.n_ctx + 1).saturating_sub(self.text.len()) };
+        n_left.min(n_room)
     }
 
     /// Shows a token, and finds out whether the answer ends with it.

@@ -25,14 +25,17 @@ pub(super) fn run(args: RunArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let selection = args.model.select(args.prompt.argument.as_deref())?;
     let source = args.prompt.source(selection.rest)?;
     let model = engine::load(selection.model.as_deref().unwrap_or(DEFAULT_MODEL), &args.model.open)?;
+    let grammar = args.grammar.compile(&model)?;
     let settings = Settings {
         params: args.sampling.params(),
+        grammar: grammar.clone(),
         with_prompt: args.verbose_prompt,
         with_timings: !args.no_timings,
     };
     let only_draws =
         args.context.dump.is_wanted() && source == Source::Stdin && settings.params.n_predict == Some(0);
-    let opening = if only_draws { None } else { Some(Opening::prepare(&model, source, args.chat, shell)?) };
+    let opening =
+        if only_draws { None } else { Some(Opening::prepare(&model, source, args.chat, grammar, shell)?) };
     let n_outputs = 1 + settings.params.speculation.max();
     let mut context = engine::with_outputs(&model, &args.context, n_outputs, shell)?;
     let Some(opening) = opening else { return Ok(()) };

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use minfer_engine::{Conversation, Model};
+use minfer_engine::{CompiledGrammar, Conversation, Model};
 use minfer_text::chat::{ChatTemplate, TemplateContext};
 use minfer_text::tokenizer::EncodeOptions;
 
@@ -29,6 +29,7 @@ impl Opening {
         model: &Model,
         source: Source,
         args: ChatArgs,
+        grammar: Option<CompiledGrammar>,
         shell: &Shell,
     ) -> anyhow::Result<Self> {
         if args.no_template {
@@ -36,6 +37,7 @@ impl Opening {
         }
         let template = template(model, args.template_file)?;
         let mut conversation = Conversation::new(template, args.template_args.into_iter().collect());
+        conversation.set_grammar(grammar);
         if let Some(system) = &args.system {
             check_bytes(model, system, shell)?;
             conversation.set_system(Some(system));

@@ -2,7 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use minfer_engine::{Context, Conversation, Event, GenerateParams, Generated, SeqId, generate};
+use minfer_engine::{
+    CompiledGrammar, Context, Conversation, Event, GenerateParams, Generated, Request, SeqId,
+    generate_request,
+};
 
 use crate::interrupt::Interrupt;
 use crate::printer::{self, Printer};
@@ -15,6 +18,8 @@ use super::opening::check_bytes;
 /// What to generate and what to tell of it.
 pub(super) struct Settings {
     pub(super) params: GenerateParams,
+    /// What a text that goes on must look like; a conversation has its own.
+    pub(super) grammar: Option<CompiledGrammar>,
     /// Whether the tokens of each prompt are shown.
     pub(super) with_prompt: bool,
     /// Whether it is told how long each answer took.
@@ -54,7 +59,11 @@ impl<'a> Speaker<'a> {
         if self.settings.with_prompt {
             self.show_prompt(ids);
         }
-        self.speak(|context, seq, params, sink| Ok(generate(context, seq, ids, params, sink)?))
+        let constraint = self.settings.grammar.as_ref().map(CompiledGrammar::constraint);
+        self.speak(|context, seq, params, sink| {
+            let request = Request { constraint, ..Request::new(ids.to_vec(), params.clone()) };
+            Ok(generate_request(context, seq, request, sink)?)
+        })
     }
 
     /// Answers the last message of a conversation, and adds the answer to it.
