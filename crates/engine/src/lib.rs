@@ -60,7 +60,7 @@ pub use conversation::Conversation;
 pub use engine::{Engine, EngineParams, EngineStats, EventStream, StallHistogram};
 pub use error::{EngineError, Fault};
 pub use generate::{generate, generate_request};
-pub use grammar::{CompiledGrammar, Grammar, GrammarError, GrammarKind, gbnf_to_lark};
+pub use grammar::{CompiledGrammar, Grammar, GrammarError, GrammarKind, Part, gbnf_to_lark};
 pub use kv::{BlockCounts, Divergence, PrefixMatch};
 pub use model::{LoadOptions, Model};
 pub use request::{GenerateParams, OnFull, Request, Speculation};

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use common::{data, load};
 use minfer_engine::sampler::SamplerParams;
 use minfer_engine::{
-    ContextParams, Engine, EngineParams, FinishReason, GenerateParams, Generated, Grammar, Model, Request,
-    Speculation,
+    ContextParams, Engine, EngineParams, FinishReason, GenerateParams, Generated, Grammar, Model, Part,
+    Request, Speculation,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -132,6 +132,59 @@ proptest! {
     }
 }
 
+/// What people write besides the usual.
+fn odd_schemas() -> Vec<Value> {
+    let list = json!({ "type": "object", "properties": { "value": { "type": "integer" }, "next": {
+        "anyOf": [{ "$ref": "#/$defs/list" }, { "type": "null" }] } }, "required": ["value", "next"],
+        "additionalProperties": false });
+    let case = |name: &str, more: Value| {
+        json!({ "type": "object",
+        "properties": { "kind": { "const": name }, "data": more }, "required": ["kind", "data"] })
+    };
+    vec![
+        json!(true),
+        json!({}),
+        json!({ "$ref": "#/$defs/list", "$defs": { "list": list } }),
+        json!({ "definitions": { "a": { "type": "string", "maxLength": 3 } }, "type": "object",
+            "patternProperties": { "^x-[a-z]{1,3}$": { "$ref": "#/definitions/a" } }, "additionalProperties": false,
+            "minProperties": 1, "maxProperties": 2 }),
+        json!({ "oneOf": [case("dog", json!({ "type": "boolean" })), case("cat", json!({ "type": "null" }))] }),
+        json!({ "allOf": [
+            { "type": "object", "properties": { "a": { "type": "integer", "minimum": 3 } }, "required": ["a"] },
+            { "properties": { "a": { "maximum": 5 }, "b": { "enum": [1, 2] } }, "required": ["b"] },
+        ], "additionalProperties": false, "properties": { "a": true, "b": true } }),
+        json!({ "const": { "\u{1F389} \\ / \"q\"": ["\u{7f}\u{1}\ttab", 1.5e-3, -0.0, 12345678901234567890_u64] } }),
+        json!({ "enum": ["\n", "", "ü\u{301}", 1e21, [], {}] }),
+        json!({ "type": "string", "format": "date-time" }),
+        json!({ "type": "object", "additionalProperties": { "type": "boolean" }, "minProperties": 2, "maxProperties": 3 }),
+        json!({ "type": "array", "items": { "type": "number", "multipleOf": 0.25 }, "minItems": 2, "maxItems": 3 }),
+        json!({ "type": "integer", "minimum": 100_000_000_000_000_000_000_f64 }),
+        json!({ "type": "array", "items": [{ "type": "null" }], "additionalItems": { "type": "boolean" }, "maxItems": 3,
+            "$schema": "http://json-schema.org/draft-07/schema#" }),
+        json!({ "type": ["string", "integer"], "pattern": "^[^\"]\\\\d{2,3}$|x$", "maximum": 3 }),
+        json!({ "anyOf": [{ "type": "string", "minLength": 2, "maxLength": 2 }, { "type": "array", "maxItems": 0 }] }),
+        json!({ "type": "object", "required": ["undeclared"], "properties": { "z": { "type": "null" } } }),
+    ]
+}
+
+#[test]
+fn odd_schemas_are_enforced() {
+    for schema in odd_schemas() {
+        let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+        let compiled = model().compile_grammar(&Grammar::JsonSchema(schema.clone()));
+        let compiled = compiled.unwrap_or_else(|e| panic!("{e}: {schema}"));
+        for seed in 0..6 {
+            let constraint = Some(compiled.constraint());
+            let request = Request { constraint, ..Request::new(vec![5, 6, 7], hot(seed, 160)) };
+            let answer = engine().submit(request).unwrap().wait().unwrap();
+            assert!(is_valid_end(answer.reason), "{:?} under {schema}", answer.text);
+            let value: Value = serde_json::from_str(&answer.text)
+                .unwrap_or_else(|e| panic!("{e}: {:?} under {schema}", answer.text));
+            assert!(validator.is_valid(&value), "{value} under {schema}");
+        }
+    }
+}
+
 #[test]
 fn an_answer_is_closed_before_the_limit() {
     let schema = json!({
@@ -192,6 +245,39 @@ fn regular_expressions_lark_and_gbnf_shape_the_answer() {
         let half = nested.len() / 2;
         assert_eq!(nested, "(".repeat(half) + &")".repeat(half));
     }
+}
+
+#[test]
+fn parts_are_put_together() {
+    let call = |name: &str| {
+        let schema =
+            json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
+        vec![Part::Text(format!("{name}/\"'é\n")), Part::Json(schema)]
+    };
+    let end = model().tokenizer().token_id("<|im_start|>").unwrap();
+    let parts = vec![
+        Part::Until("</think>".into()),
+        Part::Choice(vec![call("one"), call("two")]),
+        Part::Repeat(vec![Part::Token(end), Part::Text("|".into())], 2, Some(2)),
+        Part::Without("stop".into()),
+    ];
+    for seed in 0..12 {
+        let answer = answer(&Grammar::Composed(parts.clone()), hot(seed, 160));
+        let Some((_, rest)) = answer.text.split_once("</think>") else {
+            assert_eq!(answer.reason, FinishReason::Length);
+            continue;
+        };
+        let rest = rest.strip_prefix("one/\"'é\n").or_else(|| rest.strip_prefix("two/\"'é\n")).unwrap();
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        assert!(values.next().unwrap().unwrap()["n"].is_number());
+        let rest = rest[values.byte_offset()..].trim_start();
+        // Control tokens are not shown.
+        assert!(rest.starts_with("||") && !rest.contains("stop"), "{rest:?}");
+        assert_eq!(answer.tokens.iter().filter(|t| **t == end).count(), 2);
+    }
+    let hidden = Part::Json(json!({ "not": {} }));
+    let error = model().compile_grammar(&Grammar::Composed(vec![hidden])).unwrap_err();
+    assert!(error.to_string().contains("'not' at #"), "{error}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::constraint::GrammarConstraint;
 use super::digits::DigitTokens;
 use super::vocabulary::{MAX_TOKENS, Vocabulary};
-use super::{Grammar, GrammarError, GrammarKind, gbnf, regex, schema};
+use super::{Grammar, GrammarError, GrammarKind, compose, gbnf, regex, schema};
 use crate::constraint::TokenConstraint;
 
 /// Bytes of a grammar that is text.
@@ -79,7 +79,7 @@ impl GrammarCompiler {
             let work = work.map_err(|e| unusable(format!("no thread could be started: {e}")))?;
             work.join().unwrap_or_else(|_| Err(unusable("compiling it failed".into())))
         })?;
-        let is_json = kind == GrammarKind::JsonSchema;
+        let is_json = kind == GrammarKind::JsonSchema || matches!(grammar, Grammar::Composed(_));
         let digits = is_json.then(|| self.digits.clone());
         Ok(CompiledGrammar { parser, vocabulary: self.vocabulary.clone(), digits })
     }
@@ -116,6 +116,7 @@ fn top_level(grammar: &Grammar) -> Result<TopLevelGrammar, GrammarError> {
             check_text(grammar.kind(), text)?;
             lark(text)
         }
+        Grammar::Composed(parts) => lark(&compose::to_lark(parts)?),
         Grammar::Gbnf(text) => {
             check_size(grammar.kind(), text)?;
             lark(&gbnf::to_lark(text)?)

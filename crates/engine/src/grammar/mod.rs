@@ -13,6 +13,7 @@
 
 mod closing;
 mod compile;
+mod compose;
 mod constraint;
 mod digits;
 mod error;
@@ -25,6 +26,7 @@ use serde_json::Value;
 
 pub use compile::CompiledGrammar;
 pub(crate) use compile::GrammarCompiler;
+pub use compose::Part;
 pub use error::{GrammarError, GrammarKind};
 pub use gbnf::to_lark as gbnf_to_lark;
 
@@ -56,6 +58,8 @@ pub enum Grammar {
     Lark(String),
     /// A text that the rule `root` of a grammar in llama.cpp's GBNF derives.
     Gbnf(String),
+    /// Parts, one after the other.
+    Composed(Vec<Part>),
 }
 
 impl Grammar {
@@ -70,7 +74,7 @@ impl Grammar {
         match self {
             Grammar::JsonObject | Grammar::JsonSchema(_) => GrammarKind::JsonSchema,
             Grammar::Regex(_) => GrammarKind::Regex,
-            Grammar::Lark(_) => GrammarKind::Lark,
+            Grammar::Lark(_) | Grammar::Composed(_) => GrammarKind::Lark,
             Grammar::Gbnf(_) => GrammarKind::Gbnf,
         }
     }

@@ -176,6 +176,13 @@ fn write_class(class: &Class, out: &mut String) {
     }
 }
 
+/// The regular expression that matches just this text.
+pub(crate) fn regex_of_text(text: &str) -> String {
+    let mut out = String::new();
+    text.chars().for_each(|c| write_char(c.into(), &mut out));
+    out
+}
+
 fn write_char(c: u32, out: &mut String) {
     match char::from_u32(c).filter(char::is_ascii_alphanumeric) {
         Some(c) => out.push(c),

@@ -15,6 +15,8 @@ mod terminals;
 #[cfg(test)]
 mod tests;
 
+pub(super) use emit::regex_of_text;
+
 use super::error::{GrammarError, GrammarKind};
 
 /// A GBNF grammar as Lark; its rule `root` becomes `start`.
