@@ -1,7 +1,12 @@
 //! Constrained answers of models with random weights: they say anything that they may, so what comes out is what the grammar
 //! lets through.
 
-#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "tests may, and say what they skip"
+)]
 
 mod common;
 
