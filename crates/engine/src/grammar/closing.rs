@@ -10,7 +10,7 @@ use llguidance::toktrie::{Recognizer, TokTrie};
 use super::digits::JsonPlace;
 
 /// Longer ends are not looked for.
-const MAX_BYTES: usize = 2048;
+const MAX_BYTES: usize = 1024;
 
 /// So many tokens more than the end needs, and every token is checked.
 const MARGIN: usize = 32;
@@ -68,13 +68,19 @@ pub(super) struct Closing {
     plan: Option<Vec<u32>>,
     /// With so many tokens left, it is looked for again.
     check_at: Option<usize>,
-    given_up: bool,
+    /// Whether an end was in reach when it was last looked for.
+    has_end: bool,
 }
 
 impl Closing {
     /// Whether an end is to be looked for when `n_left` tokens may follow.
     pub(super) fn is_due(&self, n_left: usize) -> bool {
-        !self.given_up && n_left != usize::MAX && self.check_at.is_none_or(|at| n_left <= at)
+        n_left != usize::MAX && self.check_at.is_none_or(|at| n_left <= at)
+    }
+
+    /// Whether there is an end to lose.
+    pub(super) fn has_end(&self) -> bool {
+        self.has_end
     }
 
     /// Whether `plan`, found with `n_left` tokens left, is in reach.
@@ -82,13 +88,13 @@ impl Closing {
         plan.is_some_and(|plan| plan.len() <= n_left)
     }
 
-    /// Keeps the plan of a state that was entered. Without a plan that fits nothing more is looked for.
+    /// Keeps the plan of a state that was entered. Without one that fits there may be one later.
     pub(super) fn keep(&mut self, plan: Option<Vec<u32>>, n_left: usize) {
-        self.given_up |= !Self::fits(plan.as_ref(), n_left);
-        let spare = n_left - plan.as_ref().map_or(0, Vec::len).min(n_left);
-        let step = if spare <= MARGIN { 1 } else { (spare - MARGIN).div_ceil(4) };
+        self.has_end = Self::fits(plan.as_ref(), n_left);
+        self.plan = plan.filter(|_| self.has_end);
+        let spare = n_left - self.plan.as_ref().map_or(0, Vec::len);
+        let step = spare.saturating_sub(MARGIN).div_ceil(4).max(1);
         self.check_at = Some(n_left.saturating_sub(step));
-        self.plan = plan;
     }
 
     /// Forgets the plan of a state that was left.
@@ -124,7 +130,7 @@ mod tests {
             }
         }
         assert!((43..70).contains(&n_checks), "{n_checks}");
-        closing.keep(None, 20);
-        assert!(!closing.is_due(19) && closing.next().is_none());
+        closing.keep(None, 200);
+        assert!(!closing.has_end() && !closing.is_due(199) && closing.is_due(158));
     }
 }

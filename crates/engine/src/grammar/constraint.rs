@@ -90,7 +90,7 @@ impl GrammarConstraint {
             self.closing.keep(self.plan(), self.n_left);
         }
         if mask.is_zero() || self.n_refused >= MAX_REFUSALS {
-            // There is a plan, or else `keep` has given up and nothing is refused any more.
+            // There is a plan, or else there is no end to lose and nothing is refused any more.
             let next = self.closing.next().unwrap_or(token);
             mask = self.vocabulary.tok_trie().singleton_token_set(next);
         }
@@ -129,7 +129,8 @@ impl TokenConstraint for GrammarConstraint {
             let plan = self.plan().filter(|plan| plan.len() <= n_left);
             // The end that was known is as good as one that is found anew, and may be nearer.
             let plan = plan.or_else(|| self.closing.rest_after(token));
-            if !Closing::fits(plan.as_ref(), n_left)
+            if self.closing.has_end()
+                && !Closing::fits(plan.as_ref(), n_left)
                 && let Some(mask) = mask
             {
                 self.refuse(token, before, mask);

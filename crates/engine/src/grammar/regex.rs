@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         let Err(wrong) = check("ab\nc(d") else { panic!("read") };
-        assert_eq!((wrong.reason.as_str(), wrong.place), ("unclosed group", (1, 6)));
+        assert_eq!((wrong.reason.as_str(), wrong.place), ("unclosed group", (2, 2)));
         assert!(check("a(?=b)").is_err_and(|e| e.reason.contains("look-around")));
     }
 

@@ -31,6 +31,8 @@ const FORMATS: [&str; 11] =
 enum Role {
     /// Nowhere: it is enforced as it is.
     Plain,
+    /// Nowhere; its numbers are enforced.
+    Values,
     /// Nowhere: it says nothing about what is valid.
     Annotation,
     /// It is one.
@@ -53,9 +55,9 @@ enum Role {
 
 fn role(keyword: &str) -> Option<Role> {
     Some(match keyword {
-        "const" | "enum" | "required" | "minItems" | "maxItems" | "minLength" | "maxLength"
-        | "minProperties" | "maxProperties" | "minimum" | "maximum" | "exclusiveMinimum"
-        | "exclusiveMaximum" | "multipleOf" => Role::Plain,
+        "required" | "minItems" | "maxItems" | "minLength" | "maxLength" | "minProperties"
+        | "maxProperties" | "multipleOf" => Role::Plain,
+        "const" | "enum" | "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => Role::Values,
         "anyOf" | "oneOf" | "allOf" | "prefixItems" => Role::List,
         "items" => Role::SchemaOrList,
         "additionalItems" | "additionalProperties" => Role::Schema,
@@ -162,6 +164,10 @@ impl<'a> Walk<'a> {
         let here = format!("{path}/{}", escaped(keyword));
         match (role(keyword), value) {
             (Some(Role::Plain | Role::Annotation), _) => {}
+            (Some(Role::Values), value) => match beyond_double(value) {
+                Some(number) => return wrong(&format!("{number} has more digits than can be enforced")),
+                None => {}
+            },
             (Some(Role::Schema | Role::SchemaOrList), Value::Object(_) | Value::Bool(_)) => {
                 self.open.push((here, value));
             }
@@ -210,6 +216,26 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
+}
+
+/// A whole number in a value that no double is: the parser has no others.
+fn beyond_double(value: &Value) -> Option<&Value> {
+    const LAST: u64 = 1 << 53;
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Number(n) => {
+                let size = n.as_u64().or_else(|| n.as_i64().map(i64::unsigned_abs));
+                if size.is_some_and(|size| size > LAST) {
+                    return Some(value);
+                }
+            }
+            Value::Array(items) => open.extend(items),
+            Value::Object(map) => open.extend(map.values()),
+            _ => {}
+        }
+    }
+    None
 }
 
 fn check_pattern(pattern: &str, keyword: &str, path: &str) -> Result<(), GrammarError> {
@@ -300,6 +326,11 @@ mod tests {
             (json!({ "items": 5 }), "'items' at #: its value has the wrong type"),
             (json!({ "pattern": "a(?=b)" }), "'pattern' at #: \"a(?=b)\": look-around"),
             (json!({ "patternProperties": { "[": true } }), "'patternProperties' at #: \"[\": unclosed"),
+            (
+                json!({ "enum": [{ "a": [9_007_199_254_740_993_i64] }] }),
+                "'enum' at #: 9007199254740993 has more",
+            ),
+            (json!({ "minimum": -9_007_199_254_740_993_i64 }), "'minimum' at #: -9007199254740993 has more"),
             (json!({ "anyOf": [5] }), "at #/anyOf/0 there should be an object"),
         ];
         for (schema, want) in cases {
