@@ -164,10 +164,11 @@ impl<'a> Walk<'a> {
         let here = format!("{path}/{}", escaped(keyword));
         match (role(keyword), value) {
             (Some(Role::Plain | Role::Annotation), _) => {}
-            (Some(Role::Values), value) => match beyond_double(value) {
-                Some(number) => return wrong(&format!("{number} has more digits than can be enforced")),
-                None => {}
-            },
+            (Some(Role::Values), value) => {
+                if let Some(number) = beyond_double(value) {
+                    return wrong(&format!("{number} has more digits than can be enforced"));
+                }
+            }
             (Some(Role::Schema | Role::SchemaOrList), Value::Object(_) | Value::Bool(_)) => {
                 self.open.push((here, value));
             }
