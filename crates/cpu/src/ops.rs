@@ -31,7 +31,7 @@ pub use kv::{KvLayout, KvRegions, RegionMut, store_kv};
 pub use mul::mul;
 pub use permute::permute;
 pub use rms_norm::rms_norm;
-pub use rope::{RopeParams, RopeScaling, RopeStyle, RopeTable, rope, rope_in_place};
+pub use rope::{RopeTable, rope, rope_in_place};
 pub use scale::scale;
 pub use silu::{silu, silu_in_place};
 pub use softmax::softmax;

@@ -23,6 +23,7 @@ mod params;
 mod plan;
 mod profile;
 mod registry;
+mod rope;
 mod schedule;
 pub mod shape;
 mod split;
@@ -50,6 +51,7 @@ pub use params::{CParams, GpuOffload, GraphParams, GraphType, KvType};
 pub use plan::{BufferKey, MemoryPlan, Placement, Storage, plan, size_class};
 pub use profile::{MachineLimits, OpTime, Profile};
 pub use registry::{Registry, RequestError, Unusable};
+pub use rope::{RopeError, RopeFrequencies};
 pub use schedule::{
     CACHED_GRAPHS, CompiledHook, Counters, InputData, NamedInput, Observer, RunError, Scheduler, StepError,
 };

@@ -3,64 +3,13 @@
 //! Angles are computed in f64 with functions that give the same bits on every machine, once per step for the positions
 //! of its tokens ([`RopeTable::prepare`]); all layers share them.
 
-mod frequencies;
-
 use std::ops::Range;
+
+use minfer_graph::{RopeError, RopeSpec, RopeStyle};
 
 use crate::error::KernelError;
 use crate::isa::Isa;
 use crate::simd::{Kernel, LANES, Simd, dispatch};
-
-/// Which elements of a head form pair `i`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RopeStyle {
-    /// `2i` and `2i + 1`, as `llama` files have them.
-    Norm,
-    /// `i` and `i + n_rot / 2`.
-    Neox,
-}
-
-/// How positions beyond the trained context are brought back into what the model knows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RopeScaling {
-    /// Not at all.
-    None,
-    /// All frequencies divided by `factor`.
-    Linear {
-        /// At least one context's worth of trained positions.
-        factor: f64,
-    },
-    /// YaRN (arXiv 2309.00071): slow frequencies are divided by `factor`, fast ones kept, with a ramp between the two;
-    /// the rotated vectors are scaled by `attn_factor * (1 + 0.1 ln factor)`.
-    Yarn {
-        /// How much longer than the trained context.
-        factor: f64,
-        /// The trained context.
-        orig_ctx: usize,
-        /// Share of the fast frequencies that is kept: 1 as in the paper; 0 divides all of them, and leaves the
-        /// magnitude alone but for `attn_factor`.
-        ext_factor: f64,
-        /// Factor on the magnitude, 1 as in the paper.
-        attn_factor: f64,
-        /// Turns over the trained context above which a frequency is fast, 32 in the paper.
-        beta_fast: f64,
-        /// Turns below which it is slow, 1 in the paper.
-        beta_slow: f64,
-    },
-}
-
-/// Everything the angles depend on, but for the position.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RopeParams {
-    /// Which elements form a pair.
-    pub style: RopeStyle,
-    /// How many leading elements of a head are rotated: even. The others are copied.
-    pub n_rot: usize,
-    /// Pair `i` turns by `freq_base^(-2i / n_rot)` per position, before scaling.
-    pub freq_base: f64,
-    /// What is done about long contexts.
-    pub scaling: RopeScaling,
-}
 
 /// Sines and cosines for the positions of one step.
 ///
@@ -79,9 +28,10 @@ pub struct RopeTable {
 
 impl RopeTable {
     /// An empty table. `freq_factors` are divisors of the frequencies, one per pair (`rope_freqs.weight`).
-    pub fn new(params: &RopeParams, freq_factors: Option<&[f32]>) -> Result<RopeTable, KernelError> {
-        let (frequencies, magnitude) = frequencies::frequencies(params, freq_factors)?;
-        let RopeParams { style, n_rot, .. } = *params;
+    pub fn new(spec: &RopeSpec, freq_factors: Option<&[f32]>) -> Result<RopeTable, KernelError> {
+        let of_spec = spec.frequencies(freq_factors).map_err(refused)?;
+        let (frequencies, magnitude) = (of_spec.per_position, of_spec.magnitude);
+        let RopeSpec { style, n_rot, .. } = *spec;
         Ok(RopeTable { style, n_rot, frequencies, magnitude, positions: Vec::new(), factors: Vec::new() })
     }
 
@@ -110,6 +60,15 @@ impl RopeTable {
     }
 }
 
+fn refused(e: RopeError) -> KernelError {
+    match e {
+        RopeError::Parameter { what, value, rule } => KernelError::Parameter { what, value, rule },
+        RopeError::Divisors { expected, got } => {
+            KernelError::Length { what: "rope frequency factors", expected, got }
+        }
+    }
+}
+
 fn fill_row(row: &mut [f32], position: i32, style: RopeStyle, frequencies: &[f64], magnitude: f64) {
     let n_rot = row.len() / 2;
     let (own, other) = row.split_at_mut(n_rot);
@@ -117,7 +76,7 @@ fn fill_row(row: &mut [f32], position: i32, style: RopeStyle, frequencies: &[f64
         let (sin, cos) = libm::sincos(f64::from(position) * frequency);
         let (sin, cos) = ((sin * magnitude) as f32, (cos * magnitude) as f32);
         let (first, second) = match style {
-            RopeStyle::Norm => (2 * i, 2 * i + 1),
+            RopeStyle::Interleaved => (2 * i, 2 * i + 1),
             RopeStyle::Neox => (i, i + n_rot / 2),
         };
         (own[first], own[second]) = (cos, cos);
@@ -193,7 +152,7 @@ impl Kernel for Rotate<'_> {
             for head in row.chunks_exact_mut(self.head_dim) {
                 let head = &mut head[..self.n_rot];
                 match self.style {
-                    RopeStyle::Norm => rotate_neighbours(s, head, own, other),
+                    RopeStyle::Interleaved => rotate_neighbours(s, head, own, other),
                     RopeStyle::Neox => rotate_halves(s, head, own, other),
                 }
             }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use minfer_graph::{KernelFault, RopeScaling, RopeSpec, RopeStyle};
+use minfer_graph::{KernelFault, RopeSpec};
 
 use super::elementwise::all;
 use super::{Cx, Step, Working, refused};
 use crate::backend::memory::Span;
-use crate::ops::{self, RopeParams, RopeTable};
+use crate::ops::{self, RopeTable};
 use crate::pool::Cost;
 
 const ROPE_PS: u64 = 300;
@@ -30,7 +30,7 @@ impl Working {
         if let Some(i) = self.ropes.iter().position(same) {
             return Ok(i);
         }
-        let table = RopeTable::new(&params(spec), factors.as_ref().map(|f| f.as_slice())).map_err(refused)?;
+        let table = RopeTable::new(spec, factors.as_ref().map(|f| f.as_slice())).map_err(refused)?;
         self.ropes.push(RopeSlot { spec: *spec, factors, table });
         Ok(self.ropes.len() - 1)
     }
@@ -40,31 +40,6 @@ impl Working {
         let table = &mut self.ropes[index].table;
         table.prepare(positions).map_err(refused)?;
         Ok(table)
-    }
-}
-
-fn params(spec: &RopeSpec) -> RopeParams {
-    RopeParams {
-        style: match spec.style {
-            RopeStyle::Interleaved => ops::RopeStyle::Norm,
-            RopeStyle::Neox => ops::RopeStyle::Neox,
-        },
-        n_rot: spec.n_rot,
-        freq_base: f64::from(spec.freq_base),
-        scaling: match spec.scaling {
-            RopeScaling::None => ops::RopeScaling::None,
-            RopeScaling::Linear { factor } => ops::RopeScaling::Linear { factor: f64::from(factor) },
-            RopeScaling::Yarn { factor, original_ctx, attn_factor, beta_fast, beta_slow } => {
-                ops::RopeScaling::Yarn {
-                    factor: f64::from(factor),
-                    orig_ctx: original_ctx as usize,
-                    ext_factor: 1.0,
-                    attn_factor: f64::from(attn_factor),
-                    beta_fast: f64::from(beta_fast),
-                    beta_slow: f64::from(beta_slow),
-                }
-            }
-        },
     }
 }
 
