@@ -1,0 +1,169 @@
+//! An opened device: what it allows, its pipelines, its memory, and the one queue everything goes through.
+//!
+//! Every call that can fail runs inside error scopes, so that what goes wrong is an error of the node that asked and never a
+//! panic; every wait has a limit.
+
+mod adapter;
+mod buffer;
+mod memory;
+mod pipeline;
+mod transfer;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use minfer_graph::KernelFault;
+use wgpu::{ErrorFilter, Features};
+
+#[cfg(test)]
+pub(crate) use adapter::IMMEDIATE_BYTES;
+pub use adapter::{Adapter, DeviceKind, WgpuOptions, adapters};
+pub(crate) use buffer::{GpuBuffer, Span};
+pub(crate) use pipeline::Dispatch;
+pub(crate) use transfer::{Report, Transfer};
+
+use self::pipeline::Pipelines;
+use crate::error::DeviceError;
+
+/// How often the device was asked for what a replayed step must not ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Compute pipelines compiled.
+    pub pipelines: u64,
+    /// Bind groups made.
+    pub bind_groups: u64,
+    /// Buffers allocated.
+    pub buffers: u64,
+    /// Command buffers submitted.
+    pub submissions: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    pipelines: AtomicU64,
+    bind_groups: AtomicU64,
+    buffers: AtomicU64,
+    submissions: AtomicU64,
+}
+
+/// An opened device.
+pub(crate) struct Device {
+    raw: wgpu::Device,
+    queue: wgpu::Queue,
+    adapter: Adapter,
+    limits: wgpu::Limits,
+    pipelines: Pipelines,
+    transfer: OnceLock<Mutex<Transfer>>,
+    counters: Counters,
+    /// Why the device is gone, once it is.
+    lost: Arc<OnceLock<String>>,
+}
+
+impl Device {
+    /// Opens the adapter that `options` ask for.
+    pub(crate) fn open(options: &WgpuOptions) -> Result<Arc<Device>, DeviceError> {
+        let (raw_adapter, adapter) = adapter::choose(options)?;
+        let limits = raw_adapter.limits();
+        let request = raw_adapter.request_device(&wgpu::DeviceDescriptor {
+            required_features: Features::IMMEDIATES,
+            required_limits: limits.clone(),
+            ..Default::default()
+        });
+        let name = adapter.name.clone();
+        let refused = |reason: String| DeviceError::Refused { name: name.clone(), reason };
+        let (raw, queue) = pollster::block_on(request).map_err(|e| refused(e.to_string()))?;
+        let lost: Arc<OnceLock<String>> = Arc::default();
+        let (gone, failed) = (lost.clone(), lost.clone());
+        raw.set_device_lost_callback(move |_, message| {
+            let _ = gone.set(message);
+        });
+        raw.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            let _ = failed.set(error.to_string());
+        }));
+        let device = Arc::new(Device {
+            raw,
+            queue,
+            adapter,
+            limits,
+            pipelines: Pipelines::default(),
+            transfer: OnceLock::new(),
+            counters: Counters::default(),
+            lost,
+        });
+        let transfer = Transfer::new(&device).map_err(|fault| refused(fault.to_string()))?;
+        let _ = device.transfer.set(Mutex::new(transfer));
+        Ok(device)
+    }
+
+    /// The adapter behind it.
+    pub(crate) fn adapter(&self) -> &Adapter {
+        &self.adapter
+    }
+
+    /// Most bytes that one binding may have.
+    pub(crate) fn max_binding_bytes(&self) -> usize {
+        self.limits.max_storage_buffer_binding_size.min(self.limits.max_buffer_size) as usize
+    }
+
+    /// Most bytes that one buffer may have.
+    pub(crate) fn max_buffer_bytes(&self) -> usize {
+        self.limits.max_buffer_size as usize
+    }
+
+    /// Bindings start at multiples of this.
+    pub(crate) fn binding_alignment(&self) -> usize {
+        self.limits.min_storage_buffer_offset_alignment as usize
+    }
+
+    /// Most workgroups along one axis.
+    pub(crate) fn max_groups(&self) -> u32 {
+        self.limits.max_compute_workgroups_per_dimension
+    }
+
+    /// How often it was asked for what takes time.
+    pub(crate) fn counts(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            pipelines: read(&self.counters.pipelines),
+            bind_groups: read(&self.counters.bind_groups),
+            buffers: read(&self.counters.buffers),
+            submissions: read(&self.counters.submissions),
+        }
+    }
+
+    /// The queue's one user at a time.
+    pub(crate) fn transfer(&self) -> Result<MutexGuard<'_, Transfer>, KernelFault> {
+        let transfer = self.transfer.get();
+        let transfer = transfer.ok_or_else(|| KernelFault::Bug("the device is not open yet".into()))?;
+        Ok(transfer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// An error if the device is gone.
+    fn check_alive(&self) -> Result<(), KernelFault> {
+        match self.lost.get() {
+            Some(reason) => Err(KernelFault::Device(format!("it was lost: {reason}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs `f`; what the device refuses meanwhile is the error. `bytes` is what `f` allocates.
+    fn checked<T>(&self, bytes: usize, f: impl FnOnce() -> T) -> Result<T, KernelFault> {
+        self.check_alive()?;
+        let internal = self.raw.push_error_scope(ErrorFilter::Internal);
+        let validation = self.raw.push_error_scope(ErrorFilter::Validation);
+        let memory = self.raw.push_error_scope(ErrorFilter::OutOfMemory);
+        let value = f();
+        let no_memory = pollster::block_on(memory.pop());
+        let invalid = pollster::block_on(validation.pop());
+        let failed = pollster::block_on(internal.pop());
+        self.check_alive()?;
+        if no_memory.is_some() {
+            let reason = format!("device '{}' has no more memory", self.adapter.name);
+            return Err(KernelFault::OutOfMemory { bytes, reason });
+        }
+        match invalid.or(failed) {
+            Some(error) => Err(KernelFault::Device(error.to_string())),
+            None => Ok(value),
+        }
+    }
+}

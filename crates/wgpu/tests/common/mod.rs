@@ -1,0 +1,70 @@
+//! The device that tests run on: the first adapter, or the one that `MINFER_TEST_DEVICE` names. Where the machine shows none,
+//! tests say so and pass.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+
+use std::sync::Arc;
+
+use minfer_graph::{BackendDriver, CParams, GpuOffload, GraphParams, GraphType, KvType};
+use minfer_wgpu::{BACKEND, WgpuDriver, WgpuOptions, adapters};
+
+/// The driver under test, if there is an adapter. Software adapters are as good as any.
+pub(crate) fn driver() -> Option<Arc<WgpuDriver>> {
+    let named = std::env::var("MINFER_TEST_DEVICE").ok();
+    let device = named.or_else(|| adapters().first().map(|a| a.name.clone()));
+    if device.is_none() {
+        eprintln!("SKIPPED: this machine shows no adapter, so no kernel was run");
+        return None;
+    }
+    Some(Arc::new(WgpuDriver::open(&WgpuOptions { device }).expect("the adapter opens")))
+}
+
+/// The same as what the graph machinery takes.
+pub(crate) fn dyn_driver() -> Option<Arc<dyn BackendDriver>> {
+    driver().map(|d| d as Arc<dyn BackendDriver>)
+}
+
+/// A step of `n` tokens, all of it on the device.
+pub(crate) fn params(n: usize, kv_type: KvType, blocks: usize) -> GraphParams {
+    let cparams = CParams {
+        n_ctx: blocks * 32,
+        n_seq_max: 3,
+        kv_block: 32,
+        n_kv_blocks: blocks,
+        kv_type,
+        backends: [BACKEND].into_iter().collect(),
+        gpu: Some(GpuOffload { backend: BACKEND, n_layers: usize::MAX, outside_layers: true }),
+        fuse_qkv: true,
+        fuse_ffn: true,
+    };
+    GraphParams { n_tokens: n, n_out: n, gtype: GraphType::Prefill, cparams, weights_version: 1 }
+}
+
+/// A seeded generator of numbers between -1 and 1.
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// Equal seeds give equal numbers.
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// 64 random bits.
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number between -1 and 1.
+    pub(crate) fn unit(&mut self) -> f32 {
+        ((self.bits() >> 40) as f32 / (1u64 << 23) as f32) - 1.0
+    }
+
+    /// So many of them.
+    pub(crate) fn units(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.unit()).collect()
+    }
+}
