@@ -133,6 +133,8 @@ fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextPara
         kv_type: args.kv_type()?,
         backends: args.backend.clone().or_else(|| env.backends.clone()),
         disabled: env.disabled.clone(),
+        gpu_layers: args.gpu.gpu_layers,
+        device: args.gpu.device.clone(),
         fuse_qkv: !env.no_fuse_qkv,
         fuse_ffn: !env.no_fuse_ffn,
         n_outputs_max: None,

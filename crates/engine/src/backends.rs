@@ -10,11 +10,47 @@ use minfer_cpu::threads::default_n_threads;
 use minfer_cpu::{CpuDriver, CpuError, CpuOptions};
 use minfer_graph::Registry;
 
+use crate::gpu::{self, GpuWish};
+
 /// What backends differ in; contexts with equal settings share theirs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Settings {
     n_threads: usize,
     isa: &'static str,
+    gpu: Gpu,
+}
+
+/// Whether there is a GPU among the backends, and which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Gpu {
+    None,
+    Best,
+    Named(String),
+}
+
+impl Gpu {
+    fn of(wish: GpuWish, device: Option<&str>) -> Gpu {
+        match (wish, device) {
+            (GpuWish::None, _) => Gpu::None,
+            (GpuWish::IfThere, _) if !gpu::may_be_there() => Gpu::None,
+            (_, Some(name)) => Gpu::Named(name.into()),
+            (_, None) => Gpu::Best,
+        }
+    }
+
+    /// Opens the device, or notes why it cannot be used.
+    fn register(&self, registry: &mut Registry) {
+        let device = match self {
+            Gpu::None => return,
+            Gpu::Best => None,
+            Gpu::Named(name) => Some(name.as_str()),
+        };
+        match gpu::open(device) {
+            Some(Ok(driver)) => registry.register(driver),
+            Some(Err(reason)) => registry.register_unusable(gpu::GPU, reason),
+            None => {}
+        }
+    }
 }
 
 /// The backends that some contexts share.
@@ -41,9 +77,15 @@ pub(crate) struct SharedBackends(Mutex<Vec<Weak<Backends>>>);
 
 impl SharedBackends {
     /// Those with these settings, made if no context has them. `None` leaves a setting to the machine.
-    pub(crate) fn get(&self, n_threads: Option<usize>, isa: Option<&str>) -> Result<Arc<Backends>, CpuError> {
+    pub(crate) fn get(
+        &self,
+        n_threads: Option<usize>,
+        isa: Option<&str>,
+        gpu: (GpuWish, Option<&str>),
+    ) -> Result<Arc<Backends>, CpuError> {
         let isa = isa.map_or_else(|| Ok(Isa::detect()), Isa::from_name)?.name();
-        let settings = Settings { n_threads: n_threads.unwrap_or_else(default_n_threads), isa };
+        let gpu = Gpu::of(gpu.0, gpu.1);
+        let settings = Settings { n_threads: n_threads.unwrap_or_else(default_n_threads), isa, gpu };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|backends| backends.strong_count() > 0);
         if let Some(found) = known.iter().filter_map(Weak::upgrade).find(|b| b.settings == settings) {
@@ -52,6 +94,7 @@ impl SharedBackends {
         let options = CpuOptions { n_threads: Some(settings.n_threads), isa: Some(isa.into()) };
         let mut registry = Registry::new();
         registry.register(Arc::new(CpuDriver::new(&options)?));
+        settings.gpu.register(&mut registry);
         let backends = Arc::new(Backends { settings, registry });
         known.push(Arc::downgrade(&backends));
         Ok(backends)
@@ -62,27 +105,32 @@ impl SharedBackends {
 mod tests {
     use super::*;
 
+    const CPU_ONLY: (GpuWish, Option<&str>) = (GpuWish::None, None);
+
     #[test]
     fn equal_settings_share_and_others_do_not() {
         let shared = SharedBackends::default();
-        let one = shared.get(Some(1), None).unwrap();
-        assert!(Arc::ptr_eq(&one, &shared.get(Some(1), Some(Isa::detect().name())).unwrap()));
-        assert!(!Arc::ptr_eq(&one, &shared.get(Some(2), None).unwrap()));
+        let one = shared.get(Some(1), None, CPU_ONLY).unwrap();
+        assert!(Arc::ptr_eq(&one, &shared.get(Some(1), Some(Isa::detect().name()), CPU_ONLY).unwrap()));
+        assert!(!Arc::ptr_eq(&one, &shared.get(Some(2), None, CPU_ONLY).unwrap()));
         if Isa::detect() != Isa::Scalar {
-            assert!(!Arc::ptr_eq(&one, &shared.get(Some(1), Some("scalar")).unwrap()));
+            assert!(!Arc::ptr_eq(&one, &shared.get(Some(1), Some("scalar"), CPU_ONLY).unwrap()));
         }
-        assert!(shared.get(Some(0), None).is_err() && shared.get(None, Some("abacus")).is_err());
+        assert!(
+            shared.get(Some(0), None, CPU_ONLY).is_err()
+                && shared.get(None, Some("abacus"), CPU_ONLY).is_err()
+        );
     }
 
     #[test]
     fn they_go_with_the_last_who_has_them() {
         let shared = SharedBackends::default();
-        let first = shared.get(Some(1), None).unwrap();
+        let first = shared.get(Some(1), None, CPU_ONLY).unwrap();
         let (second, weak) = (first.clone(), Arc::downgrade(&first));
         drop(first);
         assert!(weak.upgrade().is_some());
         drop(second);
         assert!(weak.upgrade().is_none());
-        assert_eq!(shared.get(Some(1), None).unwrap().n_threads(), 1);
+        assert_eq!(shared.get(Some(1), None, CPU_ONLY).unwrap().n_threads(), 1);
     }
 }

@@ -10,8 +10,9 @@ use minfer_models::StepInput;
 
 use crate::backends::Backends;
 use crate::error::EngineError;
+use crate::gpu::GpuLayers;
 use crate::kv::{BlockCounts, KvTable, PrefixMatch, ReserveError};
-use crate::memory::{Plan, PlanPart, Reservation};
+use crate::memory::{Plan, Reservation};
 use crate::model::Model;
 use crate::setup::Setup;
 use crate::trace::{TraceSettings, Tracer};
@@ -46,6 +47,10 @@ pub struct ContextParams {
     pub backends: Option<String>,
     /// Backends that are out of play, whatever `backends` says; the CPU cannot be.
     pub disabled: Vec<Backend>,
+    /// Layers that a GPU takes.
+    pub gpu_layers: GpuLayers,
+    /// Part of the name of the device to use; `None` for the best that is no software.
+    pub device: Option<String>,
     /// Fuse the projections of query, key and value in decode steps.
     pub fuse_qkv: bool,
     /// Fuse gate, up and SwiGLU in decode steps.
@@ -71,6 +76,8 @@ impl Default for ContextParams {
             kv_type: KvType::F16,
             backends: None,
             disabled: Vec::new(),
+            gpu_layers: GpuLayers::Auto,
+            device: None,
             fuse_qkv: true,
             fuse_ffn: true,
             n_outputs_max: None,
@@ -149,7 +156,8 @@ impl Context {
         let mut scheduler = Scheduler::new(registry, model.weights(), kv);
         // Steps beyond the plan may take what the caller's limit leaves over, and no more.
         let spare = params.memory.map(|limit| limit.saturating_sub(plan.total()));
-        let limit = spare.map(|spare| spare.saturating_add(plan.bytes(PlanPart::Activations)));
+        let arenas: usize = plan.arenas().iter().map(|arena| arena.1).sum();
+        let limit = spare.map(|spare| spare.saturating_add(arenas));
         scheduler.reserve_arena(plan.arenas(), limit)?;
         Ok(Context {
             model: model.clone(),

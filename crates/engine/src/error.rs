@@ -13,6 +13,7 @@ use minfer_text::tokenizer::TokenizerError;
 use crate::constraint::ConstraintError;
 use crate::grammar::GrammarError;
 use crate::memory::Shortage;
+use crate::memory::{GpuShare, Shortage};
 use crate::npz::NpzError;
 use crate::sampler::{ParamError, SampleError};
 use crate::session::SessionError;
@@ -80,6 +81,9 @@ pub enum EngineError {
     /// The plan needs more memory than there is.
     #[error(transparent)]
     Memory(Box<Shortage>),
+    /// What was to go to a device does not fit there.
+    #[error("{0}, but it has {own} bytes: give it fewer layers (--gpu-layers)", own = .0.own_memory.unwrap_or(0))]
+    DeviceMemory(Box<GpuShare>),
     /// Tokens do not fit into what is left of the context.
     #[error("{n_tokens} tokens do not fit into the context of {n_ctx}{}", held(*n_past))]
     ContextFull {
@@ -255,7 +259,9 @@ impl EngineError {
             EngineError::Sample(_) => Fault::BadModel,
             EngineError::Cpu(CpuError::Pool(PoolError::Spawn(_))) => Fault::Device,
             EngineError::Cpu(_) => Fault::BadRequest,
-            EngineError::Memory(_) | EngineError::OutOfBlocks { .. } => Fault::OutOfMemory,
+            EngineError::Memory(_) | EngineError::DeviceMemory(_) | EngineError::OutOfBlocks { .. } => {
+                Fault::OutOfMemory
+            }
             EngineError::Session(e) => e.fault(),
             EngineError::Grammar(e) => grammar_fault(e),
             EngineError::Step(e) => step_fault(e),

@@ -8,6 +8,8 @@ use minfer_graph::{CParams, GraphParams, GraphType, KvSpec, Registry};
 use crate::backends::Backends;
 use crate::context::{self, ContextParams, DEFAULT_N_CTX, KV_BLOCK};
 use crate::error::EngineError;
+use crate::gpu::{self, GpuLayers, GpuWish};
+use crate::memory;
 use crate::model::Model;
 
 pub(crate) struct Setup {
@@ -28,17 +30,44 @@ impl Setup {
             (n, _) => n,
         };
         context::check_settings(params, n_ctx)?;
-        let backends = model.backends().get(params.n_threads, params.isa.as_deref())?;
+        let device = params.device.as_deref();
+        let wish = gpu::wish(params.backends.as_deref(), &params.disabled, params.gpu_layers, device);
+        let backends =
+            model.backends().get(params.n_threads, params.isa.as_deref(), (wish.clone(), device))?;
         let mut registry = backends.registry().clone();
         params.disabled.iter().for_each(|backend| registry.switch_off(*backend));
         let allowed = match &params.backends {
             Some(names) => registry.request(names)?,
             None => registry.available(),
         };
+        if wish == GpuWish::Needed {
+            registry.request(gpu::GPU.name())?;
+        }
         let cparams = context::cparams(params, n_ctx, allowed);
         let kv = model.description().kv_specs(KV_BLOCK, cparams.n_kv_blocks, cparams.kv_type);
         let weights_version = model.weights().version();
-        Ok(Setup { backends, registry, cparams, weights_version, kv, n_ctx })
+        let mut setup = Setup { backends, registry, cparams, weights_version, kv, n_ctx };
+        setup.place(model, params)?;
+        Ok(setup)
+    }
+
+    /// Gives the device its layers: those that were asked for, or as many as fit.
+    fn place(&mut self, model: &Arc<Model>, params: &ContextParams) -> Result<(), EngineError> {
+        let n_layers = model.description().hparams().n_layers;
+        match params.gpu_layers {
+            GpuLayers::Count(n) => self.cparams.gpu = gpu::offload(&self.registry, n, n_layers),
+            GpuLayers::Auto => {
+                // What fits for more layers fits for fewer.
+                let (mut fits, mut most) = (0, n_layers + 1);
+                while fits < most && self.registry.driver(gpu::GPU).is_some() {
+                    let n = fits + (most - fits).div_ceil(2);
+                    self.cparams.gpu = gpu::offload(&self.registry, n, n_layers);
+                    if memory::fits_on_device(model, params, self)? { fits = n } else { most = n - 1 }
+                }
+                self.cparams.gpu = gpu::offload(&self.registry, fits, n_layers);
+            }
+        }
+        Ok(())
     }
 
     /// The params of a step.

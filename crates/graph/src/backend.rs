@@ -13,14 +13,16 @@ pub struct Backend(u8);
 struct Row {
     name: &'static str,
     priority: u16,
+    /// How a build gets it.
+    how: &'static str,
 }
 
 /// Indexed by id. Append only: ids appear in exported graphs.
 const KNOWN: [Row; 4] = [
-    Row { name: "cpu", priority: 100 },
-    Row { name: "metal", priority: 300 },
-    Row { name: "cuda", priority: 200 },
-    Row { name: "vulkan", priority: 150 },
+    Row { name: "cpu", priority: 100, how: "every build has it" },
+    Row { name: "metal", priority: 300, how: "the cargo feature 'gpu' adds it on macOS" },
+    Row { name: "cuda", priority: 200, how: "no feature of this version adds it" },
+    Row { name: "vulkan", priority: 150, how: "the cargo feature 'gpu' adds it on systems other than macOS" },
 ];
 
 impl Backend {
@@ -51,6 +53,11 @@ impl Backend {
     /// Who is asked first: the higher, the earlier.
     pub fn priority(self) -> u16 {
         KNOWN[self.0 as usize].priority
+    }
+
+    /// How a build gets it, in words.
+    pub fn how_to_get(self) -> &'static str {
+        KNOWN[self.0 as usize].how
     }
 
     /// The backend with this name; surrounding space and case do not matter.

@@ -238,6 +238,11 @@ pub trait BackendDriver: Send + Sync {
     /// Whether its attention reaches over `span`.
     fn supports_attn_span(&self, span: &AttnSpan) -> Support;
 
+    /// Bytes of memory of its own; `None` when it works in the machine's memory.
+    fn own_memory(&self) -> Option<usize> {
+        None
+    }
+
     /// Memory for node values, zeroed.
     fn allocate(&self, bytes: usize) -> Result<Arc<dyn Buffer>, KernelFault>;
 

@@ -26,12 +26,14 @@ pub enum RequestError {
         known: String,
     },
     /// The project has it, this build does not.
-    #[error("backend '{name}' is not in this build, which has {present}; no feature of this version adds it")]
+    #[error("backend '{name}' is not in this build, which has {present}; {how}")]
     NotInBuild {
         /// What was asked for.
         name: &'static str,
         /// The names there are.
         present: String,
+        /// How a build gets it.
+        how: &'static str,
     },
     /// The build has it, the machine does not.
     #[error("backend '{name}' cannot be used on this machine: {reason}")]
@@ -116,7 +118,8 @@ impl Registry {
             Some(u) => RequestError::NotUsable { name: backend.name(), reason: u.reason.clone() },
             None => {
                 let present: Vec<_> = self.available().iter().map(Backend::name).collect();
-                RequestError::NotInBuild { name: backend.name(), present: present.join(", ") }
+                let (name, how) = (backend.name(), backend.how_to_get());
+                RequestError::NotInBuild { name, present: present.join(", "), how }
             }
         })
     }

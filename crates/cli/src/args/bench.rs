@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
-use super::{CacheType, ModelArgs};
+use super::{CacheType, GpuArgs, ModelArgs};
 use crate::env::MAX_THREADS;
 
 /// Where the flags of the tests stand in the help.
@@ -62,6 +62,8 @@ pub(crate) struct BenchArgs {
     /// Engines to use, by name, separated by commas; the cpu takes what no other does
     #[arg(long, value_name = "LIST", help_heading = HEADING)]
     pub(crate) backend: Option<String>,
+    #[command(flatten)]
+    pub(crate) gpu: GpuArgs,
     /// Most memory that minfer may take, such as 8GiB or 500M
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes, help_heading = HEADING)]
     pub(crate) memory: Option<usize>,

@@ -6,7 +6,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use minfer_graph::KvType;
 
-use super::DumpArgs;
+use super::{DumpArgs, GpuArgs};
 use crate::env::MAX_THREADS;
 use crate::error::CliError;
 
@@ -54,6 +54,8 @@ pub(crate) struct ComputeArgs {
     /// Engines to use, by name, separated by commas; the cpu takes what no other does
     #[arg(long, value_name = "LIST", help_heading = HEADING)]
     pub(crate) backend: Option<String>,
+    #[command(flatten)]
+    pub(crate) gpu: GpuArgs,
     /// Most memory that minfer may take, such as 8GiB or 500M; what does not fit is refused before anything is loaded
     /// [default: what the machine and the control group have]
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes, help_heading = HEADING)]

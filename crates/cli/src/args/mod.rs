@@ -8,9 +8,11 @@ mod batch;
 mod bench;
 mod context;
 mod detokenize;
+mod devices;
 mod dump;
 mod generate;
 mod grammar;
+mod gpu;
 mod graph;
 mod help;
 mod info;
@@ -39,9 +41,11 @@ pub(crate) use batch::BatchArgs;
 pub(crate) use bench::{BenchArgs, BenchFormat};
 pub(crate) use context::{CacheType, ComputeArgs, ContextArgs};
 pub(crate) use detokenize::DetokenizeArgs;
+pub(crate) use devices::DevicesArgs;
 pub(crate) use dump::{DumpArgs, DumpStep};
 pub(crate) use generate::GenerateArgs;
 pub(crate) use grammar::GrammarArgs;
+pub(crate) use gpu::GpuArgs;
 pub(crate) use graph::{GraphArgs, GraphFormat};
 pub(crate) use info::InfoArgs;
 pub(crate) use logits::LogitsArgs;
@@ -97,6 +101,7 @@ pub(crate) enum Command {
     Perplexity(PerplexityArgs),
     Plan(PlanArgs),
     Models(ModelsArgs),
+    Devices(DevicesArgs),
     Graph(GraphArgs),
     Viz(VizArgs),
     Verify(VerifyArgs),

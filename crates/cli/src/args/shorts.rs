@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 
 /// What is typed, and the flag that it means.
 pub(super) const SHORTS: [(&str, &str); 11] = [
+    ("-ngl", "--gpu-layers"),
     ("-ub", "--ubatch-size"),
     ("-tb", "--threads-batch"),
     ("-pg", "--prompt-gen"),

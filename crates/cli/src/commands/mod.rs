@@ -5,6 +5,7 @@ mod batch;
 mod bench;
 mod completions;
 mod detokenize;
+mod devices;
 mod generate;
 mod graph;
 mod info;
@@ -40,6 +41,7 @@ pub(crate) fn run(command: Command, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Perplexity(args) => perplexity::run(args, shell),
         Command::Plan(args) => plan::run(&args, shell),
         Command::Models(args) => models::run(&args, shell),
+        Command::Devices(args) => devices::run(&args, shell),
         Command::Graph(args) => graph::run(&args, shell),
         Command::Viz(args) => viz::run(&args, shell),
         Command::Verify(args) => verify::run(&args, shell),

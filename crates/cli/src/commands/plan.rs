@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use minfer_engine::Model;
-use minfer_engine::memory::{Available, Plan, PlanPart};
+use minfer_engine::memory::{Available, GpuShare, Plan, PlanPart};
 use serde::Serialize;
 
 use crate::args::PlanArgs;
@@ -37,6 +37,9 @@ fn write(plan: &Plan, available: Option<&Available>, out: &mut Out) -> anyhow::R
     table.write(out, 0)?;
     let (n_ctx, n_seq) = (plan.n_ctx, plan.n_seq_max);
     writeln!(out, "\n{n_seq} x {n_ctx} tokens; {} beside what is there now", units::memory(plan.missing()))?;
+    if let Some(gpu) = plan.gpu() {
+        writeln!(out, "{gpu}")?;
+    }
     if let Some(available) = available {
         let verdict = if plan.missing() <= available.bytes { "fits" } else { "does not fit" };
         writeln!(out, "{verdict}: {} has {} left", available.source, units::memory(available.bytes))?;
@@ -62,6 +65,39 @@ struct Json {
     missing: usize,
     available: Option<usize>,
     fits: bool,
+    gpu: Option<GpuJson>,
+}
+
+/// What a device takes. Sizes in bytes.
+#[derive(Serialize)]
+struct GpuJson {
+    engine: &'static str,
+    device: String,
+    layers: usize,
+    of_layers: usize,
+    outside_layers: bool,
+    weights: usize,
+    kv: usize,
+    activations: usize,
+    scratch: usize,
+    own_memory: Option<usize>,
+}
+
+impl GpuJson {
+    fn of(gpu: &GpuShare) -> Self {
+        Self {
+            engine: gpu.backend.name(),
+            device: gpu.device.clone(),
+            layers: gpu.n_layers,
+            of_layers: gpu.of_layers,
+            outside_layers: gpu.outside_layers,
+            weights: gpu.weights,
+            kv: gpu.kv,
+            activations: gpu.activations,
+            scratch: gpu.scratch,
+            own_memory: gpu.own_memory,
+        }
+    }
 }
 
 impl Json {
@@ -82,6 +118,7 @@ impl Json {
             total: plan.total(),
             missing: plan.missing(),
             available,
+            gpu: plan.gpu().map(GpuJson::of),
             fits: available.is_none_or(|available| plan.missing() <= available),
         }
     }

@@ -6,6 +6,7 @@
 
 mod available;
 mod cgroup;
+mod device;
 mod ledger;
 mod shortage;
 mod sizes;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 use minfer_graph::{Backend, GraphParams, GraphType};
 
 pub use available::{Available, LimitSource};
+pub use device::GpuShare;
+pub(crate) use device::fits_on_device;
 pub(crate) use ledger::Reservation;
 pub use shortage::Shortage;
 
@@ -69,6 +72,7 @@ pub struct Plan {
     pub n_seq_max: usize,
     parts: Vec<(PlanPart, usize)>,
     arenas: Vec<(Backend, usize)>,
+    gpu: Option<GpuShare>,
 }
 
 impl Plan {
@@ -83,14 +87,21 @@ impl Plan {
         let parts = vec![
             (PlanPart::Program, ledger::in_use()),
             (PlanPart::File, sizes::file_pages(model)),
-            (PlanPart::Weights, sizes.weights),
-            (PlanPart::Kv, sizes.kv),
-            (PlanPart::Activations, sizes.arenas.iter().map(|(_, bytes)| bytes).sum()),
-            (PlanPart::Scratch, sizes.scratch),
+            (PlanPart::Weights, sizes.machine(setup, |s| s.weights)),
+            (PlanPart::Kv, sizes.machine(setup, |s| s.kv)),
+            (PlanPart::Activations, sizes.machine(setup, |s| s.arena)),
+            (PlanPart::Scratch, sizes.machine(setup, |s| s.scratch)),
             (PlanPart::Logits, sizes::logits(model.n_vocab(), n_outputs(params), params.n_seq_max)),
             (PlanPart::Graphs, sizes.graphs),
         ];
-        Ok(Plan { n_ctx: setup.n_ctx, n_seq_max: params.n_seq_max, parts, arenas: sizes.arenas })
+        let arenas = sizes.of_backends.iter().map(|(backend, size)| (*backend, size.arena)).collect();
+        let gpu = GpuShare::of(&sizes, setup, model);
+        Ok(Plan { n_ctx: setup.n_ctx, n_seq_max: params.n_seq_max, parts, arenas, gpu })
+    }
+
+    /// What a device takes of the model, if one does.
+    pub fn gpu(&self) -> Option<&GpuShare> {
+        self.gpu.as_ref()
     }
 
     /// Every part with its bytes.
@@ -120,6 +131,9 @@ impl Plan {
 
     /// Refuses a plan that does not fit into what there is, or into `params.memory`; says what would.
     pub fn check(&self, model: &Arc<Model>, params: &ContextParams) -> Result<(), EngineError> {
+        if let Some(gpu) = self.gpu.as_ref().filter(|gpu| !gpu.fits()) {
+            return Err(EngineError::DeviceMemory(Box::new(gpu.clone())));
+        }
         let Some(available) = Available::now(params.memory) else { return Ok(()) };
         if self.fits(&available) {
             return Ok(());

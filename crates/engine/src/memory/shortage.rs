@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_message_has_the_figures_and_what_would_fit() {
         let parts = vec![(PlanPart::Program, 7 << 20), (PlanPart::Weights, 3 << 20), (PlanPart::Kv, 5 << 30)];
-        let plan = Plan { n_ctx: 4096, n_seq_max: 8, parts, arenas: Vec::new() };
+        let plan = Plan { n_ctx: 4096, n_seq_max: 8, parts, arenas: Vec::new(), gpu: None };
         let limit = LimitSource::Caller(1 << 30);
         let mut shortage =
             Shortage { plan, available: 1000 << 20, limit, largest_n_ctx: 768, largest_n_seq: 1 };

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use minfer_graph::{
-    Backend, CACHED_GRAPHS, Compiled, GraphParams, KvPart, StepError, WeightRef, WeightUse, compile,
+    Backend, BackendDriver, CACHED_GRAPHS, Compiled, GraphParams, KvPart, KvSpec, StepError, WeightRef,
+    WeightUse, compile,
 };
 
 use crate::error::EngineError;
@@ -24,73 +25,79 @@ const FAULT_AROUND: usize = 32 << 10;
 /// What the sampler keeps for each token of the vocabulary: a rank, and a candidate.
 const SAMPLER_BYTES: usize = 8 + 16;
 
-/// What graphs and backends say.
-#[derive(Default)]
-pub(super) struct Sizes {
+/// What one backend takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Size {
     pub(super) weights: usize,
     pub(super) kv: usize,
     pub(super) scratch: usize,
+    /// Values of nodes.
+    pub(super) arena: usize,
+}
+
+/// What graphs and backends say.
+#[derive(Default)]
+pub(super) struct Sizes {
     pub(super) graphs: usize,
-    pub(super) arenas: Vec<(Backend, usize)>,
+    pub(super) of_backends: Vec<(Backend, Size)>,
 }
 
 impl Sizes {
     /// The first of `steps` names every weight in the order in which they are loaded.
     pub(super) fn of(model: &Arc<Model>, setup: &Setup, steps: &[GraphParams]) -> Result<Sizes, EngineError> {
-        let mut sizes = Sizes::default();
+        let backends = setup.registry.drivers().iter().map(|d| (d.backend(), Size::default()));
+        let mut sizes = Sizes { graphs: 0, of_backends: backends.collect() };
         let mut n_nodes = 0;
         for (i, params) in steps.iter().enumerate() {
             let compiled = compile(model.description(), params, &setup.registry, &mut |_, _| {});
             let compiled = compiled.map_err(StepError::from)?;
             n_nodes = n_nodes.max(compiled.graph.nodes.len());
-            if i == 0 {
-                sizes.weights = missing_weights(&compiled, setup);
-                sizes.kv = kv(&compiled, setup);
+            for (backend, size) in &mut sizes.of_backends {
+                let Some(driver) = setup.registry.driver(*backend) else { continue };
+                if i == 0 {
+                    size.weights = missing_weights(&compiled, driver);
+                    size.kv = kv(&compiled, driver, &setup.kv);
+                }
+                size.scratch = size.scratch.max(scratch(&compiled, driver, &setup.kv));
+                size.arena = size.arena.max(compiled.plan.bytes(*backend));
             }
-            sizes.scratch = sizes.scratch.max(scratch(&compiled, setup));
-            sizes.grow_arenas(&compiled, setup);
         }
         sizes.graphs = CACHED_GRAPHS * n_nodes * NODE_BYTES;
         Ok(sizes)
     }
 
-    fn grow_arenas(&mut self, compiled: &Compiled, setup: &Setup) {
-        for driver in setup.registry.drivers() {
-            let (backend, bytes) = (driver.backend(), compiled.plan.bytes(driver.backend()));
-            match self.arenas.iter_mut().find(|a| a.0 == backend) {
-                Some(arena) => arena.1 = arena.1.max(bytes),
-                None => self.arenas.push((backend, bytes)),
-            }
-        }
+    /// What backends that work in the machine's memory take of something, together.
+    pub(super) fn machine(&self, setup: &Setup, of: impl Fn(&Size) -> usize) -> usize {
+        let is_machine =
+            |b: Backend| setup.registry.driver(b).is_none_or(|driver| driver.own_memory().is_none());
+        let sizes = self.of_backends.iter().filter(|(backend, _)| is_machine(*backend));
+        sizes.fold(0, |sum, (_, size)| sum.saturating_add(of(size)))
     }
 }
 
-/// What backends will take for their forms of the weights, without what they have.
-fn missing_weights(compiled: &Compiled, setup: &Setup) -> usize {
-    let mut total = 0usize;
-    for driver in setup.registry.drivers() {
-        let mut seen = HashSet::new();
-        let nodes = compiled.splits.iter().filter(|s| s.backend == driver.backend()).flat_map(|s| &s.nodes);
-        let weights: Vec<(WeightUse<'_>, &WeightRef)> = nodes
-            .map(|id| compiled.graph.node(*id))
-            .flat_map(|node| node.meta.weights.iter().enumerate().map(move |(i, w)| (node, i, w)))
-            .filter(|(_, _, w)| seen.insert(w.name.clone()))
-            .map(|(node, index, w)| (WeightUse { name: &w.name, op: &node.op, index }, w))
-            .collect();
-        let loaded = driver.loaded_bytes(compiled.params.weights_version);
-        total = total.saturating_add(driver.weight_bytes(&weights).saturating_sub(loaded));
-    }
-    total
+type Driver = Arc<dyn BackendDriver>;
+
+/// What a backend will take for its form of the weights, without what it has.
+fn missing_weights(compiled: &Compiled, driver: &Driver) -> usize {
+    let mut seen = HashSet::new();
+    let nodes = compiled.splits.iter().filter(|s| s.backend == driver.backend()).flat_map(|s| &s.nodes);
+    let weights: Vec<(WeightUse<'_>, &WeightRef)> = nodes
+        .map(|id| compiled.graph.node(*id))
+        .flat_map(|node| node.meta.weights.iter().enumerate().map(move |(i, w)| (node, i, w)))
+        .filter(|(_, _, w)| seen.insert(w.name.clone()))
+        .map(|(node, index, w)| (WeightUse { name: &w.name, op: &node.op, index }, w))
+        .collect();
+    let loaded = driver.loaded_bytes(compiled.params.weights_version);
+    driver.weight_bytes(&weights).saturating_sub(loaded)
 }
 
-fn kv(compiled: &Compiled, setup: &Setup) -> usize {
+/// The cache of the layers whose attention the backend runs.
+fn kv(compiled: &Compiled, driver: &Driver, specs: &[KvSpec]) -> usize {
     let mut total = 0usize;
     let mut seen = HashSet::new();
-    for node in &compiled.graph.nodes {
-        let (Some(layer), Some(backend)) = (node.op.kv_layer(), node.backend) else { continue };
-        let (Some(spec), Some(driver)) = (setup.kv.get(layer), setup.registry.driver(backend)) else {
-            continue;
-        };
+    for node in compiled.graph.nodes.iter().filter(|n| n.backend == Some(driver.backend())) {
+        let Some(layer) = node.op.kv_layer() else { continue };
+        let Some(spec) = specs.get(layer) else { continue };
         if seen.insert(layer) {
             for part in [KvPart::K, KvPart::V] {
                 let region = driver.kv_block_bytes(spec, part).saturating_mul(spec.n_blocks);
@@ -101,13 +108,10 @@ fn kv(compiled: &Compiled, setup: &Setup) -> usize {
     total
 }
 
-fn scratch(compiled: &Compiled, setup: &Setup) -> usize {
-    let of_driver = |driver: &Arc<dyn minfer_graph::BackendDriver>| {
-        let splits = compiled.splits.iter().filter(|s| s.backend == driver.backend());
-        let nodes: Vec<_> = splits.flat_map(|s| s.nodes.iter().copied()).collect();
-        driver.scratch_bytes(&compiled.graph, &nodes, &setup.kv)
-    };
-    setup.registry.drivers().iter().map(of_driver).fold(0, usize::saturating_add)
+fn scratch(compiled: &Compiled, driver: &Driver, specs: &[KvSpec]) -> usize {
+    let splits = compiled.splits.iter().filter(|s| s.backend == driver.backend());
+    let nodes: Vec<_> = splits.flat_map(|s| s.nodes.iter().copied()).collect();
+    driver.scratch_bytes(&compiled.graph, &nodes, specs)
 }
 
 /// Logits of the largest step, on their way and as they are given out; a row and a sampler for each sequence.

@@ -63,6 +63,7 @@ impl Setup {
             cache_type_k: Some(self.cache),
             cache_type_v: None,
             backend: args.backend.clone(),
+            gpu: args.gpu.clone(),
             memory: args.memory,
             trace: None,
             trace_nodes: Vec::new(),

@@ -1,0 +1,102 @@
+//! Which part of a model a GPU takes: what is asked for, which device that means, and how many layers fit.
+//!
+//! **Rule.** A process that asks for no GPU on a machine that shows none loads no graphics library. A GPU that was asked for
+//! by name, by layers or as an engine and cannot be had is an error; one that nobody asked for is left alone.
+
+use std::sync::Arc;
+
+use minfer_graph::{Backend, BackendDriver, GpuOffload, Registry};
+
+/// Layers that a GPU takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GpuLayers {
+    /// As many as fit into its memory, if the machine has a GPU; none on a software adapter that was not asked for.
+    #[default]
+    Auto,
+    /// The first so many; more than there are means the embedding and the output, too.
+    Count(usize),
+}
+
+/// Whether a device is to be opened, and what its absence means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum GpuWish {
+    /// No.
+    None,
+    /// If the machine has one.
+    IfThere,
+    /// It was asked for.
+    Needed,
+}
+
+/// The backend that GPUs of this system have.
+pub(crate) const GPU: Backend = if cfg!(target_os = "macos") { Backend::METAL } else { Backend::VULKAN };
+
+/// What the settings say: engines by name, engines that are switched off, layers, a device by name.
+pub(crate) fn wish(
+    backends: Option<&str>,
+    disabled: &[Backend],
+    layers: GpuLayers,
+    device: Option<&str>,
+) -> GpuWish {
+    let names = |list: &str| list.split(',').filter_map(Backend::from_name).any(|b| b == GPU);
+    let named = backends.map(names);
+    if disabled.contains(&GPU) && named != Some(true) {
+        return GpuWish::None;
+    }
+    match (named, layers, device) {
+        (Some(false), _, _) => GpuWish::None,
+        (_, GpuLayers::Count(0), _) if named != Some(true) => GpuWish::None,
+        (Some(true), _, _) | (_, GpuLayers::Count(_), _) | (_, _, Some(_)) => GpuWish::Needed,
+        (None, GpuLayers::Auto, None) => GpuWish::IfThere,
+    }
+}
+
+/// Whether this machine shows a GPU at all, found out without loading anything.
+pub(crate) fn may_be_there() -> bool {
+    if !cfg!(target_os = "linux") {
+        return cfg!(any(target_os = "macos", windows));
+    }
+    let has = |path: &str| std::path::Path::new(path).exists();
+    let renders = std::fs::read_dir("/dev/dri").into_iter().flatten().flatten();
+    let mut renders = renders.map(|entry| entry.file_name());
+    has("/dev/nvidia0") || has("/dev/dxg") || renders.any(|n| n.to_string_lossy().starts_with("renderD"))
+}
+
+/// The device called `device`, or the best; why it cannot be used; `None` if this build has no such backend.
+#[cfg(feature = "gpu")]
+pub(crate) fn open(device: Option<&str>) -> Option<Result<Arc<dyn BackendDriver>, String>> {
+    let options = minfer_wgpu::WgpuOptions { device: device.map(str::to_owned) };
+    let opened = minfer_wgpu::WgpuDriver::open(&options);
+    Some(opened.map(|driver| Arc::new(driver) as Arc<dyn BackendDriver>).map_err(|e| e.to_string()))
+}
+
+/// The device called `device`, or the best; why it cannot be used; `None` if this build has no such backend.
+#[cfg(not(feature = "gpu"))]
+pub(crate) fn open(_device: Option<&str>) -> Option<Result<Arc<dyn BackendDriver>, String>> {
+    None
+}
+
+/// The part of a model of `n_layers` layers that so many `layers` are; nothing without a device.
+pub(crate) fn offload(registry: &Registry, layers: usize, n_layers: usize) -> Option<GpuOffload> {
+    let whole = layers > n_layers;
+    let taken = registry.driver(GPU).is_some() && layers > 0;
+    taken.then(|| GpuOffload { backend: GPU, n_layers: layers.min(n_layers), outside_layers: whole })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_opened_unless_it_can_take_part() {
+        let auto = GpuLayers::Auto;
+        assert_eq!(wish(None, &[], auto, None), GpuWish::IfThere);
+        assert_eq!(wish(None, &[], GpuLayers::Count(0), None), GpuWish::None);
+        assert_eq!(wish(Some("cpu"), &[], GpuLayers::Count(9), None), GpuWish::None);
+        assert_eq!(wish(None, &[GPU], auto, None), GpuWish::None);
+        assert_eq!(wish(None, &[], GpuLayers::Count(1), None), GpuWish::Needed);
+        assert_eq!(wish(None, &[], auto, Some("radeon")), GpuWish::Needed);
+        let name = format!(" CPU, {} ", GPU.name().to_uppercase());
+        assert_eq!(wish(Some(&name), &[], auto, None), GpuWish::Needed);
+    }
+}

@@ -1,0 +1,166 @@
+//! Models on a GPU backend: the float reference's tokens, the same bits for any chunk, neighbour and fusion, and part of the
+//! layers here, part there. Runs on the first adapter that the machine shows, software or not; where it shows none, the tests
+//! say so and pass.
+
+#![cfg(feature = "gpu")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test may panic and says what it skips")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use minfer_engine::{Context, ContextParams, GpuLayers, Model, Row, devices};
+use minfer_graph::{Backend, GraphType, KvType};
+
+/// Weights are dequantized and activations stay f32, so only the order of additions differs from the reference: what the CPU
+/// is allowed with float weights.
+const TOLERANCE: f64 = 2e-3;
+
+/// A cache in half precision: 2^-11 of each key and value.
+const SAFE_GAP: f64 = 0.02;
+
+const ALL: usize = usize::MAX;
+
+fn device() -> Option<String> {
+    let all = devices();
+    let found = all.iter().find(|d| d.backend != Backend::CPU && d.name != "-");
+    if found.is_none() {
+        eprintln!("SKIPPED: this machine shows no adapter, so no model was run on one");
+    }
+    found.map(|d| d.name.clone())
+}
+
+fn on(device: &str, n_layers: usize) -> ContextParams {
+    let gpu_layers = GpuLayers::Count(n_layers);
+    ContextParams { gpu_layers, device: Some(device.into()), n_threads: Some(2), ..small() }
+}
+
+/// Logits after every prompt token and every greedy one.
+fn run(context: &mut Context, prompt: &[u32], chunk: usize, n_decode: usize) -> (Vec<Vec<f32>>, Vec<u32>) {
+    let seq = context.new_sequence().unwrap();
+    let mut rows = all_logits(context, seq, prompt, chunk);
+    let mut tokens = Vec::new();
+    for _ in 0..n_decode {
+        let token = argmax(rows.last().unwrap());
+        tokens.push(token);
+        rows.push(context.step(&[Row { seq, token, wants_logits: true }]).unwrap().to_vec());
+    }
+    context.free_sequence(seq);
+    (rows, tokens)
+}
+
+fn bits(rows: &[Vec<f32>]) -> Vec<u32> {
+    rows.iter().flatten().map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn logits_and_greedy_tokens_match_the_float_reference() {
+    let Some(device) = device() else { return };
+    let mut n_compared = 0;
+    for (path, expected) in tiny_models() {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let model = load(&path);
+        let prompt = ids(&expected["tokens"]);
+        let params = ContextParams { kv_type: KvType::F32, ..on(&device, ALL) };
+        let (rows, _) = run(&mut context(&model, &params), &prompt, 64, 0);
+        let reference = expected["last_logits"].as_array().unwrap();
+        let pairs = rows.last().unwrap().iter().zip(reference);
+        let off = pairs.map(|(a, b)| (f64::from(*a) - b.as_f64().unwrap()).abs());
+        let worst = off.fold(0.0, f64::max);
+        assert!(worst < TOLERANCE, "{name}: worst difference {worst}");
+
+        let gaps = expected["greedy_gaps"].as_array().unwrap();
+        let safe = gaps.iter().take_while(|g| g.as_f64().unwrap() >= SAFE_GAP).count();
+        let (_, greedy) = run(&mut context(&model, &on(&device, ALL)), &prompt, 64, safe);
+        assert_eq!(greedy, ids(&expected["greedy"])[..safe], "{name}");
+        eprintln!("{name}: worst {worst:.1e}, {safe} safe steps");
+        n_compared += safe;
+    }
+    assert!(n_compared >= 12, "only {n_compared} steps were safe to compare");
+}
+
+#[test]
+fn neither_chunk_nor_fusion_nor_company_changes_the_bits() {
+    let Some(device) = device() else { return };
+    for name in COMMITTED {
+        let path = data().join(format!("{name}.gguf"));
+        let model = load(&path);
+        let prompt: Vec<u32> = ids(&json(&path.with_extension("json"))["tokens"]);
+        let prompt: Vec<u32> = prompt.iter().copied().cycle().take(90).collect();
+        let base = on(&device, ALL);
+        let (expected, tokens) = run(&mut context(&model, &base), &prompt, 90, 4);
+        assert!(expected.iter().flatten().any(|x| x.abs() > 0.1), "{name}: logits are all but zero");
+        for chunk in [1, 7, 64] {
+            let (rows, _) = run(&mut context(&model, &base), &prompt, chunk, 4);
+            assert!(bits(&rows) == bits(&expected), "{name}: chunks of {chunk} change bits");
+        }
+        for (fuse_qkv, fuse_ffn) in [(false, true), (true, false), (false, false)] {
+            let params = ContextParams { fuse_qkv, fuse_ffn, ..base.clone() };
+            let (rows, _) = run(&mut context(&model, &params), &prompt, 90, 4);
+            assert!(bits(&rows) == bits(&expected), "{name}: fusion {fuse_qkv} {fuse_ffn} changes bits");
+        }
+        let rows = in_company(&model, &base, &prompt, &tokens);
+        assert!(bits(&rows) == bits(&expected[prompt.len() - 1..]), "{name}: company changes bits");
+    }
+}
+
+/// Logits of a sequence whose every step is shared with two others.
+fn in_company(model: &Arc<Model>, base: &ContextParams, prompt: &[u32], tokens: &[u32]) -> Vec<Vec<f32>> {
+    let mut context = context(model, &ContextParams { n_seq_max: 3, ..base.clone() });
+    let [a, seq, b] = [(); 3].map(|()| context.new_sequence().unwrap());
+    let row = |seq, token, wants_logits| Row { seq, token, wants_logits };
+    let mut rows: Vec<_> = prompt[..40].iter().map(|t| row(a, *t, false)).collect();
+    rows.extend(prompt.iter().enumerate().map(|(i, t)| row(seq, *t, i + 1 == prompt.len())));
+    rows.extend(prompt[5..20].iter().map(|t| row(b, *t, false)));
+    let mut out = vec![context.step(&rows).unwrap().to_vec()];
+    for token in tokens {
+        let rows = [row(a, prompt[3], false), row(seq, *token, true), row(b, prompt[7], false)];
+        out.push(context.step(&rows).unwrap().to_vec());
+    }
+    out
+}
+
+#[test]
+fn half_the_layers_on_the_device_give_the_same_tokens() {
+    let Some(device) = device() else { return };
+    for name in COMMITTED {
+        let path = data().join(format!("{name}.gguf"));
+        let model = load(&path);
+        let expected = json(&path.with_extension("json"));
+        let prompt = ids(&expected["tokens"]);
+        let n_layers = model.description().hparams().n_layers;
+        let half = n_layers.div_ceil(2);
+        let gaps = expected["greedy_gaps"].as_array().unwrap();
+        // The layers on the CPU quantize activations.
+        let float = name.ends_with("f32") || name.ends_with("bf16");
+        let gap = if float { SAFE_GAP } else { 0.5 };
+        let safe = gaps.iter().take_while(|g| g.as_f64().unwrap() >= gap).count();
+        let mut context = context(&model, &on(&device, half));
+        let (_, greedy) = run(&mut context, &prompt, 64, safe.max(1));
+        assert_eq!(greedy[..safe], ids(&expected["greedy"])[..safe], "{name}");
+
+        let decode = context.params(1, 1, GraphType::Decode);
+        let compiled = context.scheduler_mut().compiled(&decode).unwrap();
+        let splits: Vec<_> = compiled.splits.iter().map(|s| s.backend != Backend::CPU).collect();
+        // Embedding here, layers there, the rest here.
+        assert_eq!(splits, [false, true, false], "{name}");
+        assert!(!compiled.splits[1].copies.is_empty() && !compiled.splits[2].copies.is_empty());
+    }
+}
+
+#[test]
+fn a_real_model_gives_the_same_tokens_on_the_device() {
+    let Some(device) = device() else { return };
+    let Some(path) = real("smollm2-135m-instruct-q4_1.gguf") else { return };
+    let Some(fixture) = shared("fixtures/logits/smollm2-135m.json") else { return };
+    let model = load(&path);
+    let case = &json(&fixture)["prompts"][0];
+    let prompt = ids(&case["tokens"]);
+    // A software adapter takes seconds for a token.
+    let steps = case["steps"].as_array().unwrap().iter();
+    let safe = steps.take_while(|s| s["gap"].as_f64().unwrap() >= SAFE_GAP).count().min(4);
+    assert!(safe > 2);
+    let (_, greedy) = run(&mut context(&model, &on(&device, ALL)), &prompt, 64, safe);
+    assert_eq!(greedy, ids(&case["greedy"])[..safe]);
+}
