@@ -133,3 +133,8 @@ fn check(case: &Case, x: &[f32], out: &[f32], failures: &mut Vec<String>) {
         }
     }
 }
+
+#[test]
+fn the_same_holds_at_other_subgroup_widths() {
+    common::at_other_widths("products_agree_with_the_reference_in_every_type_and_odd_sizes");
+}

@@ -14,3 +14,8 @@ fn the_device_runs_what_it_claims_and_nothing_else() {
         check_ops(driver, TOLERANCE);
     }
 }
+
+#[test]
+fn the_same_holds_at_other_subgroup_widths() {
+    common::at_other_widths("the_device_runs_what_it_claims_and_nothing_else");
+}

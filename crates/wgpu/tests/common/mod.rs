@@ -20,6 +20,30 @@ pub(crate) fn driver() -> Option<Arc<WgpuDriver>> {
     Some(Arc::new(WgpuDriver::open(&WgpuOptions { device }).expect("the adapter opens")))
 }
 
+/// Runs a test of this file again at the other subgroup widths of a software Vulkan: 4 and 16 threads in step, where 8 are
+/// usual. Each process has one width, so each run is a process.
+pub(crate) fn at_other_widths(test: &str) {
+    let Some(name) = device_name() else { return };
+    if !name.contains("llvmpipe") {
+        eprintln!("SKIPPED: {name} has one subgroup width");
+        return;
+    }
+    for (bits, threads) in [("128", 4), ("512", 16)] {
+        let this = std::env::current_exe().expect("the test itself");
+        let ran = std::process::Command::new(this)
+            .args(["--exact", test, "--nocapture"])
+            .env("LP_NATIVE_VECTOR_WIDTH", bits)
+            .output()
+            .expect("the test starts");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "with {threads} threads in step: {said}");
+        // A processor without vectors so wide keeps to narrower ones.
+        if !said.contains(&format!("subgroups of {threads}")) {
+            eprintln!("SKIPPED: no subgroups of {threads} on this machine");
+        }
+    }
+}
+
 /// The same as what the graph machinery takes.
 pub(crate) fn dyn_driver() -> Option<Arc<dyn BackendDriver>> {
     driver().map(|d| d as Arc<dyn BackendDriver>)
