@@ -152,6 +152,7 @@ impl Context {
         let setup = Setup::new(model, params)?;
         let plan = Plan::of(model, params, &setup)?;
         plan.check(model, params)?;
+        setup.try_device(model)?;
         let Setup { backends, registry, cparams, weights_version, kv, n_ctx } = setup;
         let mut scheduler = Scheduler::new(registry, model.weights(), kv);
         // Steps beyond the plan may take what the caller's limit leaves over, and no more.

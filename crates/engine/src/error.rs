@@ -81,6 +81,18 @@ pub enum EngineError {
     /// The plan needs more memory than there is.
     #[error(transparent)]
     Memory(Box<Shortage>),
+    /// A device computes nonsense, so nothing is run on it.
+    #[error("device '{device}' fails its self-test: {op} of {dtype}, {what}; it is not used")]
+    SelfTest {
+        /// The device.
+        device: String,
+        /// The op whose kernel fails.
+        op: &'static str,
+        /// The type that decides the kernel.
+        dtype: minfer_gguf::TensorType,
+        /// The case and what it shows.
+        what: String,
+    },
     /// What was to go to a device does not fit there.
     #[error("{0}, but it has {own} bytes: give it fewer layers (--gpu-layers)", own = .0.own_memory.unwrap_or(0))]
     DeviceMemory(Box<GpuShare>),
@@ -265,7 +277,7 @@ impl EngineError {
             EngineError::Session(e) => e.fault(),
             EngineError::Grammar(e) => grammar_fault(e),
             EngineError::Step(e) => step_fault(e),
-            EngineError::Trace(_) => Fault::Device,
+            EngineError::Trace(_) | EngineError::SelfTest { .. } => Fault::Device,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use minfer_graph::{CParams, GraphParams, GraphType, KvSpec, Registry};
+use minfer_graph::{CParams, GraphParams, GraphType, KvSpec, Registry, StepError, compile};
 
 use crate::backends::Backends;
 use crate::context::{self, ContextParams, DEFAULT_N_CTX, KV_BLOCK};
@@ -11,6 +11,7 @@ use crate::error::EngineError;
 use crate::gpu::{self, GpuLayers, GpuWish};
 use crate::memory;
 use crate::model::Model;
+use crate::selftest::first_use;
 
 pub(crate) struct Setup {
     pub(crate) backends: Arc<Backends>,
@@ -68,6 +69,16 @@ impl Setup {
             }
         }
         Ok(())
+    }
+
+    /// Tests the kernels that the model would use on a device, if it uses one.
+    pub(crate) fn try_device(&self, model: &Arc<Model>) -> Result<(), EngineError> {
+        let driver = self.cparams.gpu.and_then(|gpu| self.registry.driver(gpu.backend));
+        let Some(driver) = driver else { return Ok(()) };
+        let steps = [self.params(1, 1, GraphType::Decode), self.params(2, 2, GraphType::Prefill)];
+        let graphs = steps.map(|p| compile(model.description(), &p, &self.registry, &mut |_, _| {}));
+        let graphs = graphs.into_iter().collect::<Result<Vec<_>, _>>().map_err(StepError::from)?;
+        first_use(driver, &graphs)
     }
 
     /// The params of a step.

@@ -14,6 +14,9 @@ Examples:
   minfer selftest
   minfer selftest --json > selftest.json")]
 pub(crate) struct SelftestArgs {
+    /// Test this device, too, named by a part of its name as `minfer devices` shows it [default: the best GPU]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
     /// Write JSON
     #[arg(long)]
     pub(crate) json: bool,

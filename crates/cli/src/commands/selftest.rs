@@ -17,7 +17,8 @@ use crate::table::{Align, Table};
 pub(super) fn run(args: &SelftestArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let machine = Machine::look();
     let mut meter = Meter::new("testing", Unit::Things("cases"));
-    let results = selftest(&mut |done, total| meter.update(done as u64, Some(total as u64)))?;
+    let results =
+        selftest(args.device.as_deref(), &mut |done, total| meter.update(done as u64, Some(total as u64)))?;
     meter.clear();
     let n_failed = results.iter().filter(|r| matches!(r.outcome, Outcome::Failed { .. })).count();
     shell.exit_code = u8::from(n_failed > 0);

@@ -5,6 +5,7 @@
 
 mod cases;
 mod data;
+mod first_use;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +21,9 @@ use minfer_graph::{
 };
 
 use crate::error::EngineError;
-use cases::{Case, Given};
+use crate::gpu;
+use cases::{Case, Given, Wanted};
+pub(crate) use first_use::first_use;
 
 /// How far a device may be from the scalar definition, relative to the largest value: it may keep activations and sums in
 /// other precisions.
@@ -80,8 +83,12 @@ impl Device {
     }
 }
 
-/// Tests every backend and level of this machine; `progress` sees cases done and all.
-pub fn selftest(progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<KernelResult>, EngineError> {
+/// Tests every backend and level of this machine; `progress` sees cases done and all. A GPU is tested if the machine shows
+/// one, or the device whose name has `device` in it.
+pub fn selftest(
+    device: Option<&str>,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Vec<KernelResult>, EngineError> {
     let mut devices = Vec::new();
     // The best level first: it is what runs.
     for isa in Isa::available().into_iter().rev() {
@@ -90,7 +97,28 @@ pub fn selftest(progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<KernelResu
             driver: Arc::new(cpu(isa, default_n_threads())?),
         });
     }
-    test(&devices, progress)
+    devices.extend(gpu_under_test(device)?);
+    test(&devices, &Wanted { kernel: &|_, _| true, quick: false }, progress)
+}
+
+fn gpu_under_test(device: Option<&str>) -> Result<Option<Device>, EngineError> {
+    let backend = gpu::GPU;
+    if device.is_none() && !gpu::may_be_there() {
+        return Ok(None);
+    }
+    let mut registry = Registry::new();
+    match gpu::open(device) {
+        Some(Ok(driver)) => {
+            let name = format!("{} {}", backend.name(), driver.describe());
+            return Ok(Some(Device { name, driver }));
+        }
+        Some(Err(reason)) => registry.register_unusable(backend, reason),
+        None => {}
+    }
+    if device.is_some() {
+        registry.request(backend.name())?;
+    }
+    Ok(None)
 }
 
 fn cpu(isa: Isa, n_threads: usize) -> Result<CpuDriver, EngineError> {
@@ -99,10 +127,11 @@ fn cpu(isa: Isa, n_threads: usize) -> Result<CpuDriver, EngineError> {
 
 fn test(
     devices: &[Device],
+    wanted: &Wanted<'_>,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<KernelResult>, EngineError> {
     let scalar = Device { name: "cpu scalar".into(), driver: Arc::new(cpu(Isa::Scalar, 1)?) };
-    let cases = cases::all().map_err(|e| EngineError::from(StepError::from(CompileError::from(e))))?;
+    let cases = cases::of(wanted).map_err(|e| EngineError::from(StepError::from(CompileError::from(e))))?;
     let total = cases.len();
     let mut results: Vec<KernelResult> = Vec::new();
     for (done, case) in cases.into_iter().enumerate() {

@@ -7,12 +7,14 @@ use minfer_gguf::TensorType;
 use minfer_graph::testing::{ReferenceDriver, TamperedDriver};
 use minfer_graph::{Backend, OpKind};
 
-use super::{Device, KernelResult, Outcome, cpu, selftest, test};
+use super::{Device, KernelResult, Outcome, Wanted, cpu, selftest, test};
+
+const ALL: Wanted<'static> = Wanted { kernel: &|_, _| true, quick: false };
 
 #[test]
 fn every_kernel_of_this_machine_passes() {
     let mut last = (0, 0);
-    let results = selftest(&mut |done, total| last = (done, total)).unwrap();
+    let results = selftest(None, &mut |done, total| last = (done, total)).unwrap();
     assert_eq!(last.0, last.1);
     let failed: Vec<_> = results.iter().filter(|r| matches!(r.outcome, Outcome::Failed { .. })).collect();
     assert!(failed.is_empty(), "{failed:#?}");
@@ -38,7 +40,7 @@ fn every_kernel_of_this_machine_passes() {
 fn a_changed_kernel_fails_every_op_that_has_it() {
     let inner = Arc::new(cpu(Isa::detect(), 1).unwrap());
     let driver = Arc::new(TamperedDriver::new(inner, "op", 0, 0));
-    let results = test(&[Device { name: "changed".into(), driver }], &mut |_, _| {}).unwrap();
+    let results = test(&[Device { name: "changed".into(), driver }], &ALL, &mut |_, _| {}).unwrap();
     for row in results.iter().filter(|r| !matches!(r.outcome, Outcome::NotClaimed(_))) {
         let Outcome::Failed { n_cases, first } = &row.outcome else { panic!("{row:?}") };
         assert_eq!(*n_cases, row.n_cases, "{row:?}");
@@ -53,10 +55,10 @@ fn a_device_is_held_to_a_tolerance() {
     let failed = |results: &[KernelResult]| -> Vec<&'static str> {
         results.iter().filter(|r| matches!(r.outcome, Outcome::Failed { .. })).map(|r| r.op).collect()
     };
-    let results = test(&device(reference()), &mut |_, _| {}).unwrap();
+    let results = test(&device(reference()), &ALL, &mut |_, _| {}).unwrap();
     // The plain loops of this driver know no stretched frequencies, and are found out.
     assert_eq!(failed(&results), ["RoPE"]);
     // The sign of the first number.
     let changed = Arc::new(TamperedDriver::new(reference(), "op", 0, 31));
-    assert!(failed(&test(&device(changed), &mut |_, _| {}).unwrap()).contains(&"RmsNorm"));
+    assert!(failed(&test(&device(changed), &ALL, &mut |_, _| {}).unwrap()).contains(&"RmsNorm"));
 }
