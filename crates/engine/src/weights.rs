@@ -9,6 +9,11 @@ use minfer_graph::{WeightData, WeightSource};
 
 static NEXT_VERSION: AtomicU64 = AtomicU64::new(1);
 
+/// A version that no other weights of this process have.
+pub(crate) fn next_version() -> u64 {
+    NEXT_VERSION.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Weights of an open file; every loaded model has a version of its own.
 pub(crate) struct FileWeights {
     file: Arc<Gguf>,
@@ -17,7 +22,7 @@ pub(crate) struct FileWeights {
 
 impl FileWeights {
     pub(crate) fn new(file: Arc<Gguf>) -> Self {
-        FileWeights { file, version: NEXT_VERSION.fetch_add(1, Ordering::Relaxed) }
+        FileWeights { file, version: next_version() }
     }
 }
 

@@ -53,11 +53,11 @@ struct Maker {
 }
 
 impl Maker {
-    fn new(version: u64) -> Self {
+    fn new(seed: u64) -> Self {
         Maker {
             b: GraphBuilder::new(),
-            random: Random::new(version),
-            weights: Weights::new(version),
+            random: Random::new(seed),
+            weights: Weights::new(),
             inputs: Vec::new(),
             kv: Vec::new(),
             kv_type: KvType::F16,
@@ -155,13 +155,14 @@ impl Wanted<'_> {
 #[derive(Default)]
 struct Cases {
     made: Vec<Case>,
-    version: u64,
+    /// Equal seeds give equal numbers.
+    seed: u64,
 }
 
 impl Cases {
     fn add(&mut self, make: impl FnOnce(Maker) -> Result<Case, BuildError>) -> Result<(), BuildError> {
-        self.version += 1;
-        self.made.push(make(Maker::new(self.version))?);
+        self.seed += 1;
+        self.made.push(make(Maker::new(self.seed))?);
         Ok(())
     }
 }

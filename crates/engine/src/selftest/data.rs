@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use minfer_gguf::{TensorType, can_quantize, quantize, scale_offsets};
 use minfer_graph::{WeightData, WeightRef, WeightSource};
 
+use crate::weights::next_version;
+
 /// A xorshift generator.
 pub(super) struct Random(u64);
 
@@ -46,8 +48,9 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    pub(super) fn new(version: u64) -> Self {
-        Weights { version, all: HashMap::new() }
+    /// No weights, with a version that no others have: a driver keeps weights by version and name.
+    pub(super) fn new() -> Self {
+        Weights { version: next_version(), all: HashMap::new() }
     }
 
     /// Adds a weight of random content.
