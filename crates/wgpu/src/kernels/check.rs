@@ -10,7 +10,7 @@ use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 
 use super::{Kernel, all};
 
-fn module(kernel: &Kernel) -> (naga::Module, ModuleInfo) {
+pub(super) fn module(kernel: &Kernel) -> (naga::Module, ModuleInfo) {
     let parsed = naga::front::wgsl::parse_str(&kernel.source);
     let module = parsed.unwrap_or_else(|e| panic!("{}: {}", kernel.name, e.emit_to_string(&kernel.source)));
     let mut validator = Validator::new(

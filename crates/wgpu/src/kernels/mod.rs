@@ -9,6 +9,8 @@ mod check;
 pub(crate) mod dequant;
 pub(crate) mod elementwise;
 pub(crate) mod matmul;
+#[cfg(test)]
+mod msl;
 pub(crate) mod rope;
 pub(crate) mod rows;
 
