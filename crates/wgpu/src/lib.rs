@@ -14,5 +14,5 @@ mod error;
 mod kernels;
 
 pub use backend::{BACKEND, WgpuDriver, refusals};
-pub use device::{Adapter, Counts, DeviceKind, WgpuOptions, adapters};
+pub use device::{Adapter, Counts, DeviceKind, Faults, WgpuOptions, adapters};
 pub use error::DeviceError;

@@ -79,6 +79,11 @@ impl WgpuDriver {
         self.shared.device.adapter()
     }
 
+    /// Gives the device back: whatever is asked of it from now on is an error.
+    pub fn lose(&self) {
+        self.shared.device.lose();
+    }
+
     /// How often the device was asked for pipelines, bind groups, buffers and submissions.
     pub fn counts(&self) -> Counts {
         self.shared.device.counts()

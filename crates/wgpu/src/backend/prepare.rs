@@ -36,6 +36,7 @@ pub(super) fn prepare(shared: &Arc<Shared>, job: &PrepareJob<'_>) -> Result<Box<
             exports.push((buffer.clone(), at, node.out_bytes()));
         }
     }
+    shared.device.keep_pipelines();
     let Maker { dispatches, scratch, .. } = maker;
     Ok(Box::new(GpuPrepared { shared: shared.clone(), steps, dispatches, exports, _scratch: scratch }))
 }

@@ -70,6 +70,21 @@ pub struct Adapter {
 pub struct WgpuOptions {
     /// Part of an adapter's name; case does not matter. `None` for the best that is no software.
     pub device: Option<String>,
+    /// Folder in which compiled kernels are kept from one process to the next; `None` to keep none.
+    pub cache: Option<std::path::PathBuf>,
+    /// What is to go wrong, for tests.
+    pub faults: Faults,
+}
+
+/// A device that has less than it says, or computes something else: what tests inject.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Bytes after which there is no more memory.
+    pub memory: Option<usize>,
+    /// Most bytes of one operand.
+    pub binding: Option<usize>,
+    /// Kernels whose name has this in it give garbage: the first text in their source is replaced by the second.
+    pub tamper: Option<(&'static str, &'static str, &'static str)>,
 }
 
 /// What a kernel binds at most; a device that cannot bind so much is unfit.

@@ -18,17 +18,33 @@ pub(crate) struct GpuBuffer {
     raw: wgpu::Buffer,
     bytes: usize,
     device: Arc<Device>,
+    /// Whether its bytes are among those that the device counts.
+    counted: bool,
+}
+
+impl Drop for GpuBuffer {
+    fn drop(&mut self) {
+        if self.counted {
+            self.device.counters.allocated.fetch_sub(self.raw.size(), Ordering::Relaxed);
+        }
+    }
 }
 
 impl GpuBuffer {
     /// Memory of `bytes` zeros; at least one word.
     pub(crate) fn zeroed(device: &Arc<Device>, bytes: usize) -> Result<GpuBuffer, KernelFault> {
-        Ok(GpuBuffer::of(device.create_buffer(bytes, USAGE, false)?, bytes, device))
+        let allocated = device.counters.allocated.load(Ordering::Relaxed) as usize;
+        if device.faults.memory.is_some_and(|limit| allocated.saturating_add(bytes) > limit) {
+            return Err(device.out_of_memory(bytes));
+        }
+        let raw = device.create_buffer(bytes, USAGE, false)?;
+        device.counters.allocated.fetch_add(raw.size(), Ordering::Relaxed);
+        Ok(GpuBuffer { raw, bytes, device: device.clone(), counted: true })
     }
 
     /// A buffer that is there already.
     pub(super) fn of(raw: wgpu::Buffer, bytes: usize, device: &Arc<Device>) -> GpuBuffer {
-        GpuBuffer { raw, bytes, device: device.clone() }
+        GpuBuffer { raw, bytes, device: device.clone(), counted: false }
     }
 
     /// The buffer itself.

@@ -5,6 +5,7 @@
 
 mod adapter;
 mod buffer;
+mod cache;
 mod memory;
 mod pipeline;
 mod transfer;
@@ -17,11 +18,12 @@ use wgpu::{ErrorFilter, Features};
 
 #[cfg(test)]
 pub(crate) use adapter::IMMEDIATE_BYTES;
-pub use adapter::{Adapter, DeviceKind, WgpuOptions, adapters};
+pub use adapter::{Adapter, DeviceKind, Faults, WgpuOptions, adapters};
 pub(crate) use buffer::{GpuBuffer, Span};
 pub(crate) use pipeline::Dispatch;
 pub(crate) use transfer::{Report, Transfer};
 
+use self::cache::PipelineCache;
 use self::pipeline::Pipelines;
 use crate::error::DeviceError;
 
@@ -36,6 +38,10 @@ pub struct Counts {
     pub buffers: u64,
     /// Command buffers submitted.
     pub submissions: u64,
+    /// Bytes of buffers that are held now.
+    pub allocated: u64,
+    /// Buffers, bind groups and pipelines that wgpu itself holds now; 0 unless its counters are compiled in.
+    pub held: u64,
 }
 
 #[derive(Default)]
@@ -44,6 +50,7 @@ struct Counters {
     bind_groups: AtomicU64,
     buffers: AtomicU64,
     submissions: AtomicU64,
+    allocated: AtomicU64,
 }
 
 /// An opened device.
@@ -53,8 +60,10 @@ pub(crate) struct Device {
     adapter: Adapter,
     limits: wgpu::Limits,
     pipelines: Pipelines,
+    cache: Option<PipelineCache>,
     transfer: OnceLock<Mutex<Transfer>>,
     counters: Counters,
+    faults: Faults,
     /// Why the device is gone, once it is.
     lost: Arc<OnceLock<String>>,
 }
@@ -64,8 +73,9 @@ impl Device {
     pub(crate) fn open(options: &WgpuOptions) -> Result<Arc<Device>, DeviceError> {
         let (raw_adapter, adapter) = adapter::choose(options)?;
         let limits = raw_adapter.limits();
+        let features = Features::IMMEDIATES | (raw_adapter.features() & Features::PIPELINE_CACHE);
         let request = raw_adapter.request_device(&wgpu::DeviceDescriptor {
-            required_features: Features::IMMEDIATES,
+            required_features: features,
             required_limits: limits.clone(),
             ..Default::default()
         });
@@ -80,14 +90,17 @@ impl Device {
         raw.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             let _ = failed.set(error.to_string());
         }));
+        let cache = PipelineCache::open(&raw, &raw_adapter.get_info(), options.cache.as_deref());
         let device = Arc::new(Device {
             raw,
             queue,
             adapter,
             limits,
             pipelines: Pipelines::default(),
+            cache,
             transfer: OnceLock::new(),
             counters: Counters::default(),
+            faults: options.faults,
             lost,
         });
         let transfer = Transfer::new(&device).map_err(|fault| refused(fault.to_string()))?;
@@ -102,7 +115,8 @@ impl Device {
 
     /// Most bytes that one binding may have.
     pub(crate) fn max_binding_bytes(&self) -> usize {
-        self.limits.max_storage_buffer_binding_size.min(self.limits.max_buffer_size) as usize
+        let most = self.limits.max_storage_buffer_binding_size.min(self.limits.max_buffer_size) as usize;
+        self.faults.binding.map_or(most, |limit| limit.min(most))
     }
 
     /// Most bytes that one buffer may have.
@@ -120,6 +134,13 @@ impl Device {
         self.limits.max_compute_workgroups_per_dimension
     }
 
+    /// Keeps compiled kernels for the next process, if there are new ones.
+    pub(crate) fn keep_pipelines(&self) {
+        if let Some(cache) = &self.cache {
+            cache.keep(self.counts().pipelines);
+        }
+    }
+
     /// How often it was asked for what takes time.
     pub(crate) fn counts(&self) -> Counts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -128,7 +149,21 @@ impl Device {
             bind_groups: read(&self.counters.bind_groups),
             buffers: read(&self.counters.buffers),
             submissions: read(&self.counters.submissions),
+            allocated: read(&self.counters.allocated),
+            held: self.held(),
         }
+    }
+
+    fn held(&self) -> u64 {
+        let hal = self.raw.get_internal_counters().hal;
+        let all = [hal.buffers.read(), hal.bind_groups.read(), hal.compute_pipelines.read()];
+        all.into_iter().sum::<isize>().max(0) as u64
+    }
+
+    /// Gives the device back: whatever is asked of it from now on is an error.
+    pub(crate) fn lose(&self) {
+        self.raw.destroy();
+        let _ = self.raw.poll(wgpu::PollType::Poll);
     }
 
     /// The queue's one user at a time.
@@ -146,6 +181,11 @@ impl Device {
         }
     }
 
+    fn out_of_memory(&self, bytes: usize) -> KernelFault {
+        let reason = format!("device '{}' has no more memory", self.adapter.name);
+        KernelFault::OutOfMemory { bytes, reason }
+    }
+
     /// Runs `f`; what the device refuses meanwhile is the error. `bytes` is what `f` allocates.
     fn checked<T>(&self, bytes: usize, f: impl FnOnce() -> T) -> Result<T, KernelFault> {
         self.check_alive()?;
@@ -158,8 +198,7 @@ impl Device {
         let failed = pollster::block_on(internal.pop());
         self.check_alive()?;
         if no_memory.is_some() {
-            let reason = format!("device '{}' has no more memory", self.adapter.name);
-            return Err(KernelFault::OutOfMemory { bytes, reason });
+            return Err(self.out_of_memory(bytes));
         }
         match invalid.or(failed) {
             Some(error) => Err(KernelFault::Device(error.to_string())),

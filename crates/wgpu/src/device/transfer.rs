@@ -22,6 +22,10 @@ const READBACK_BYTES: usize = 4 << 20;
 /// Where results begin in the readback buffer; before them lies the status.
 const RESULTS_AT: usize = 16;
 
+/// Products that one submission computes at most: systems stop a GPU that does not answer for seconds. A decode step of any
+/// model that fits stays below.
+const WORK_AT_ONCE: u64 = 100_000_000_000;
+
 /// The longest that a submission may take. A software adapter takes a minute for what a GPU does in milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const SOFTWARE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -59,6 +63,27 @@ struct Fetched {
 pub(crate) struct Report {
     pub(crate) place: usize,
     pub(crate) value: i32,
+}
+
+/// What one submission does after everything that was written.
+#[derive(Default)]
+struct Work<'a> {
+    dispatches: &'a [&'a Dispatch],
+    /// Whether it is the first of a run.
+    clears_status: bool,
+    /// Values to bring back: buffer, byte, bytes.
+    values: &'a [(wgpu::Buffer, usize, usize)],
+}
+
+/// Dispatches in order, cut where their work exceeds `most`.
+fn pieces<'s, 'd>(dispatches: &'s [&'d Dispatch], most: u64) -> impl Iterator<Item = &'s [&'d Dispatch]> {
+    let mut sum = dispatches.first().map_or(0, |first| first.work());
+    dispatches.chunk_by(move |_, next| {
+        sum = sum.saturating_add(next.work());
+        let goes_on = sum <= most;
+        sum = if goes_on { sum } else { next.work() };
+        goes_on
+    })
 }
 
 #[derive(Default)]
@@ -101,6 +126,7 @@ impl Transfer {
         if !data.len().is_multiple_of(4) || !at.is_multiple_of(4) {
             return Err(KernelFault::Bug(format!("{} bytes written to byte {at}", data.len())));
         }
+        device.check_alive()?;
         self.fetched.retain(|f| f.from != *to);
         let mut done = 0;
         while done < data.len() {
@@ -135,7 +161,7 @@ impl Transfer {
                     // Copies are whole words, so what is read may begin and end a little outside.
                     let start = at / 4 * 4;
                     let value = (from.clone(), start, (at + out.len()).next_multiple_of(4) - start);
-                    self.submit(device, &[], &[value])?;
+                    self.submit(device, Work { values: &[value], ..Work::default() })?;
                     RESULTS_AT + at - start
                 }
             };
@@ -153,7 +179,13 @@ impl Transfer {
         values: &[(wgpu::Buffer, usize, usize)],
     ) -> Result<Option<Report>, KernelFault> {
         let dispatches: Vec<_> = dispatches.collect();
-        self.submit(device, &dispatches, values)?;
+        let mut pieces = pieces(&dispatches, WORK_AT_ONCE).peekable();
+        let mut is_first = true;
+        while let Some(piece) = pieces.next() {
+            let values = if pieces.peek().is_none() { values } else { &[] };
+            self.submit(device, Work { dispatches: piece, clears_status: is_first, values })?;
+            is_first = false;
+        }
         let mut words = [0; 8];
         self.copy_out(0, &mut words)?;
         let [a, b, c, d, value @ ..] = words;
@@ -162,7 +194,7 @@ impl Transfer {
     }
 
     fn flush(&mut self, device: &Device) -> Result<(), KernelFault> {
-        self.submit(device, &[], &[])
+        self.submit(device, Work::default())
     }
 
     fn find(&self, from: &wgpu::Buffer, at: usize, len: usize) -> Option<usize> {
@@ -177,12 +209,7 @@ impl Transfer {
         Ok(())
     }
 
-    fn submit(
-        &mut self,
-        device: &Device,
-        dispatches: &[&Dispatch],
-        values: &[(wgpu::Buffer, usize, usize)],
-    ) -> Result<(), KernelFault> {
+    fn submit(&mut self, device: &Device, work: Work<'_>) -> Result<(), KernelFault> {
         self.fetched.clear();
         let uploads = !self.pending.is_empty();
         let commands = device.checked(0, || {
@@ -190,10 +217,8 @@ impl Transfer {
                 self.upload.unmap();
             }
             self.readback.unmap();
-            self.encode(device, dispatches, values)
+            self.encode(device, &work)
         })?;
-        let (pending, used) = (self.pending.len(), self.used);
-        debug_assert!(pending == 0 || used > 0);
         self.pending.clear();
         self.used = 0;
         device.counters.submissions.fetch_add(1, Ordering::Relaxed);
@@ -208,26 +233,23 @@ impl Transfer {
         self.wait(device, Some(index))
     }
 
-    fn encode(
-        &mut self,
-        device: &Device,
-        dispatches: &[&Dispatch],
-        values: &[(wgpu::Buffer, usize, usize)],
-    ) -> wgpu::CommandBuffer {
+    fn encode(&mut self, device: &Device, work: &Work<'_>) -> wgpu::CommandBuffer {
         let mut encoder = device.raw.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: None });
         for p in &self.pending {
             let (from, at, len) = (p.from as u64, p.at as u64, p.len as u64);
             encoder.copy_buffer_to_buffer(&self.upload, from, &p.to, at, len);
         }
-        if !dispatches.is_empty() {
-            encoder.clear_buffer(&self.status, 0, None);
+        if !work.dispatches.is_empty() {
+            if work.clears_status {
+                encoder.clear_buffer(&self.status, 0, None);
+            }
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            dispatches.iter().for_each(|d| d.encode(&mut pass));
+            work.dispatches.iter().for_each(|d| d.encode(&mut pass));
             drop(pass);
             encoder.copy_buffer_to_buffer(&self.status, 0, &self.readback, 0, RESULTS_AT as u64);
         }
         let mut place = RESULTS_AT;
-        for (from, at, len) in values {
+        for (from, at, len) in work.values {
             if place + len > READBACK_BYTES {
                 continue;
             }

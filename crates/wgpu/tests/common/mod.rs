@@ -11,13 +11,18 @@ use minfer_wgpu::{BACKEND, WgpuDriver, WgpuOptions, adapters};
 
 /// The driver under test, if there is an adapter. Software adapters are as good as any.
 pub(crate) fn driver() -> Option<Arc<WgpuDriver>> {
+    let options = WgpuOptions { device: Some(device_name()?), ..WgpuOptions::default() };
+    Some(Arc::new(WgpuDriver::open(&options).expect("the adapter opens")))
+}
+
+/// The name of the device under test, if there is one.
+pub(crate) fn device_name() -> Option<String> {
     let named = std::env::var("MINFER_TEST_DEVICE").ok();
     let device = named.or_else(|| adapters().first().map(|a| a.name.clone()));
     if device.is_none() {
         eprintln!("SKIPPED: this machine shows no adapter, so no kernel was run");
-        return None;
     }
-    Some(Arc::new(WgpuDriver::open(&WgpuOptions { device }).expect("the adapter opens")))
+    device
 }
 
 /// Runs a test of this file again at the other subgroup widths of a software Vulkan: 4 and 16 threads in step, where 8 are

@@ -86,6 +86,10 @@ impl Maker<'_> {
             let n_tiles = part.rows.len().div_ceil(form.rows() as usize);
             let groups = kernels::grid(n_tiles, word(n_cols)?.div_ceil(form.cols));
             self.dispatch(&kernel, &[&part.span, &x, target.out], &words, groups)?;
+            let products = (w.k as u64).saturating_mul(part.rows.len() as u64).saturating_mul(n_cols as u64);
+            if let Some(last) = self.dispatches.pop() {
+                self.dispatches.push(last.with_work(products));
+            }
         }
         Ok(())
     }
