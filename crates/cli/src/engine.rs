@@ -1,5 +1,6 @@
 //! From a name and flags to a model that runs: the one place where flags, variables and defaults meet.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use minfer_engine::{Context, ContextParams, EngineError, Model, TraceSettings};
@@ -135,6 +136,7 @@ fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextPara
         disabled: env.disabled.clone(),
         gpu_layers: args.gpu.gpu_layers,
         device: args.gpu.device.clone(),
+        device_cache: device_cache(),
         fuse_qkv: !env.no_fuse_qkv,
         fuse_ffn: !env.no_fuse_ffn,
         n_outputs_max: None,
@@ -142,6 +144,11 @@ fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextPara
         trace: trace.map(|path| TraceSettings { path: path.clone(), nodes: args.trace_nodes.clone() }),
         ..ContextParams::default()
     })
+}
+
+/// Where compiled kernels are kept: with the models.
+fn device_cache() -> Option<PathBuf> {
+    Some(minfer_hub::Options::default().cache_folder().ok()?.join("devices"))
 }
 
 /// What variables and defaults say about a context.

@@ -3,6 +3,7 @@
 //! A backend holds its own copy of the weights and its threads, which together are most of what a context costs. Contexts
 //! that share them take turns, step by step: a backend runs one graph at a time.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use minfer_cpu::isa::Isa;
@@ -18,6 +19,16 @@ struct Settings {
     n_threads: usize,
     isa: &'static str,
     gpu: Gpu,
+}
+
+/// What a context asks of GPUs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GpuRequest<'a> {
+    pub(crate) wish: GpuWish,
+    /// Part of its name.
+    pub(crate) device: Option<&'a str>,
+    /// Folder for compiled kernels.
+    pub(crate) cache: Option<&'a Path>,
 }
 
 /// Whether there is a GPU among the backends, and which.
@@ -39,16 +50,11 @@ impl Gpu {
     }
 
     /// Opens the device, or notes why it cannot be used.
-    fn register(&self, registry: &mut Registry) {
-        let device = match self {
-            Gpu::None => return,
-            Gpu::Best => None,
-            Gpu::Named(name) => Some(name.as_str()),
-        };
-        match gpu::open(device) {
-            Some(Ok(driver)) => registry.register(driver),
-            Some(Err(reason)) => registry.register_unusable(gpu::GPU, reason),
-            None => {}
+    fn register(&self, registry: &mut Registry, cache: Option<&Path>) {
+        match self {
+            Gpu::None => {}
+            Gpu::Best => gpu::register(registry, None, cache),
+            Gpu::Named(name) => gpu::register(registry, Some(name), cache),
         }
     }
 }
@@ -81,11 +87,11 @@ impl SharedBackends {
         &self,
         n_threads: Option<usize>,
         isa: Option<&str>,
-        gpu: (GpuWish, Option<&str>),
+        gpu: GpuRequest<'_>,
     ) -> Result<Arc<Backends>, CpuError> {
         let isa = isa.map_or_else(|| Ok(Isa::detect()), Isa::from_name)?.name();
-        let gpu = Gpu::of(gpu.0, gpu.1);
-        let settings = Settings { n_threads: n_threads.unwrap_or_else(default_n_threads), isa, gpu };
+        let n_threads = n_threads.unwrap_or_else(default_n_threads);
+        let settings = Settings { n_threads, isa, gpu: Gpu::of(gpu.wish, gpu.device) };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|backends| backends.strong_count() > 0);
         if let Some(found) = known.iter().filter_map(Weak::upgrade).find(|b| b.settings == settings) {
@@ -94,7 +100,7 @@ impl SharedBackends {
         let options = CpuOptions { n_threads: Some(settings.n_threads), isa: Some(isa.into()) };
         let mut registry = Registry::new();
         registry.register(Arc::new(CpuDriver::new(&options)?));
-        settings.gpu.register(&mut registry);
+        settings.gpu.register(&mut registry, gpu.cache);
         let backends = Arc::new(Backends { settings, registry });
         known.push(Arc::downgrade(&backends));
         Ok(backends)
@@ -105,7 +111,7 @@ impl SharedBackends {
 mod tests {
     use super::*;
 
-    const CPU_ONLY: (GpuWish, Option<&str>) = (GpuWish::None, None);
+    const CPU_ONLY: GpuRequest<'static> = GpuRequest { wish: GpuWish::None, device: None, cache: None };
 
     #[test]
     fn equal_settings_share_and_others_do_not() {

@@ -1,5 +1,6 @@
 //! A context: KV cache, sequences, and steps that advance any of them together.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use minfer_graph::{
@@ -51,6 +52,8 @@ pub struct ContextParams {
     pub gpu_layers: GpuLayers,
     /// Part of the name of the device to use; `None` for the best that is no software.
     pub device: Option<String>,
+    /// Folder in which a device's compiled kernels are kept from one process to the next; `None` to keep none.
+    pub device_cache: Option<PathBuf>,
     /// Fuse the projections of query, key and value in decode steps.
     pub fuse_qkv: bool,
     /// Fuse gate, up and SwiGLU in decode steps.
@@ -78,6 +81,7 @@ impl Default for ContextParams {
             disabled: Vec::new(),
             gpu_layers: GpuLayers::Auto,
             device: None,
+            device_cache: None,
             fuse_qkv: true,
             fuse_ffn: true,
             n_outputs_max: None,

@@ -3,9 +3,11 @@
 //! **Rule.** A process that asks for no GPU on a machine that shows none loads no graphics library. A GPU that was asked for
 //! by name, by layers or as an engine and cannot be had is an error; one that nobody asked for is left alone.
 
+use std::path::Path;
+#[cfg(feature = "gpu")]
 use std::sync::Arc;
 
-use minfer_graph::{Backend, BackendDriver, GpuOffload, Registry};
+use minfer_graph::{Backend, GpuOffload, Registry};
 
 /// Layers that a GPU takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +20,7 @@ pub enum GpuLayers {
 }
 
 /// Whether a device is to be opened, and what its absence means.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GpuWish {
     /// No.
     None,
@@ -62,19 +64,22 @@ pub(crate) fn may_be_there() -> bool {
     has("/dev/nvidia0") || has("/dev/dxg") || renders.any(|n| n.to_string_lossy().starts_with("renderD"))
 }
 
-/// The device called `device`, or the best; why it cannot be used; `None` if this build has no such backend.
+/// Adds the device called `device`, or the best, to the backends, or notes why it cannot be used. A build without GPUs does
+/// neither.
 #[cfg(feature = "gpu")]
-pub(crate) fn open(device: Option<&str>) -> Option<Result<Arc<dyn BackendDriver>, String>> {
-    let options = minfer_wgpu::WgpuOptions { device: device.map(str::to_owned) };
-    let opened = minfer_wgpu::WgpuDriver::open(&options);
-    Some(opened.map(|driver| Arc::new(driver) as Arc<dyn BackendDriver>).map_err(|e| e.to_string()))
+pub(crate) fn register(registry: &mut Registry, device: Option<&str>, cache: Option<&Path>) {
+    let (device, cache) = (device.map(str::to_owned), cache.map(Path::to_owned));
+    let options = minfer_wgpu::WgpuOptions { device, cache, ..Default::default() };
+    match minfer_wgpu::WgpuDriver::open(&options) {
+        Ok(driver) => registry.register(Arc::new(driver)),
+        Err(e) => registry.register_unusable(GPU, e.to_string()),
+    }
 }
 
-/// The device called `device`, or the best; why it cannot be used; `None` if this build has no such backend.
+/// Adds the device called `device`, or the best, to the backends, or notes why it cannot be used. A build without GPUs does
+/// neither.
 #[cfg(not(feature = "gpu"))]
-pub(crate) fn open(_device: Option<&str>) -> Option<Result<Arc<dyn BackendDriver>, String>> {
-    None
-}
+pub(crate) fn register(_registry: &mut Registry, _device: Option<&str>, _cache: Option<&Path>) {}
 
 /// The part of a model of `n_layers` layers that so many `layers` are; nothing without a device.
 pub(crate) fn offload(registry: &Registry, layers: usize, n_layers: usize) -> Option<GpuOffload> {

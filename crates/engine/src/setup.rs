@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use minfer_graph::{CParams, GraphParams, GraphType, KvSpec, Registry, StepError, compile};
 
-use crate::backends::Backends;
+use crate::backends::{Backends, GpuRequest};
 use crate::context::{self, ContextParams, DEFAULT_N_CTX, KV_BLOCK};
 use crate::error::EngineError;
 use crate::gpu::{self, GpuLayers, GpuWish};
@@ -33,8 +33,8 @@ impl Setup {
         context::check_settings(params, n_ctx)?;
         let device = params.device.as_deref();
         let wish = gpu::wish(params.backends.as_deref(), &params.disabled, params.gpu_layers, device);
-        let backends =
-            model.backends().get(params.n_threads, params.isa.as_deref(), (wish.clone(), device))?;
+        let gpu = GpuRequest { wish, device, cache: params.device_cache.as_deref() };
+        let backends = model.backends().get(params.n_threads, params.isa.as_deref(), gpu)?;
         let mut registry = backends.registry().clone();
         params.disabled.iter().for_each(|backend| registry.switch_off(*backend));
         let allowed = match &params.backends {
@@ -58,12 +58,16 @@ impl Setup {
         match params.gpu_layers {
             GpuLayers::Count(n) => self.cparams.gpu = gpu::offload(&self.registry, n, n_layers),
             GpuLayers::Auto => {
-                // What fits for more layers fits for fewer.
-                let (mut fits, mut most) = (0, n_layers + 1);
+                // What fits for more layers fits for fewer; mostly all of them do, so that is asked first.
+                let (mut fits, mut most, mut n) = (0, n_layers + 1, n_layers + 1);
                 while fits < most && self.registry.driver(gpu::GPU).is_some() {
-                    let n = fits + (most - fits).div_ceil(2);
                     self.cparams.gpu = gpu::offload(&self.registry, n, n_layers);
-                    if memory::fits_on_device(model, params, self)? { fits = n } else { most = n - 1 }
+                    if memory::fits_on_device(model, params, self)? {
+                        fits = n
+                    } else {
+                        most = n - 1
+                    }
+                    n = fits + (most - fits).div_ceil(2);
                 }
                 self.cparams.gpu = gpu::offload(&self.registry, fits, n_layers);
             }

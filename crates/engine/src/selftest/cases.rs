@@ -43,7 +43,7 @@ impl WeightSource for Case {
 }
 
 /// Everything a case is made of while it is described.
-struct Maker {
+pub(super) struct Maker {
     b: GraphBuilder,
     random: Random,
     weights: Weights,
@@ -53,7 +53,7 @@ struct Maker {
 }
 
 impl Maker {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Maker {
             b: GraphBuilder::new(),
             random: Random::new(seed),
@@ -124,155 +124,20 @@ impl Maker {
     }
 }
 
-/// Tokens of a step: one, fewer than a tile, more than one tile.
-const TOKENS: [usize; 4] = [1, 3, 8, 35];
-
-/// Inputs and outputs of a matrix: small, and neither a multiple of a tile.
-const MATRICES: [(usize, usize); 2] = [(256, 40), (768, 83)];
-
-const FLOATS: [TensorType; 3] = [TensorType::F32, TensorType::F16, TensorType::BF16];
-
-/// Which cases are wanted.
-pub(super) struct Wanted<'a> {
-    /// Ops and types.
-    pub(super) kernel: &'a dyn Fn(OpKind, TensorType) -> bool,
-    /// Only the small ones: enough to find a kernel that computes nonsense.
-    pub(super) quick: bool,
-}
-
-impl Wanted<'_> {
-    fn has(&self, kind: OpKind, dtype: TensorType) -> bool {
-        (self.kernel)(kind, dtype)
-    }
-
-    /// The first of `all` in a quick test.
-    fn some<'s, T>(&self, all: &'s [T], quick: usize) -> &'s [T] {
-        if self.quick { &all[..quick] } else { all }
-    }
-}
-
-/// Makes cases, each with numbers of its own.
-#[derive(Default)]
-struct Cases {
-    made: Vec<Case>,
-    /// Equal seeds give equal numbers.
-    seed: u64,
-}
-
-impl Cases {
-    fn add(&mut self, make: impl FnOnce(Maker) -> Result<Case, BuildError>) -> Result<(), BuildError> {
-        self.seed += 1;
-        self.made.push(make(Maker::new(self.seed))?);
-        Ok(())
-    }
-}
-
-/// The wanted cases, for every tensor type that can be asked about.
-pub(super) fn of(wanted: &Wanted<'_>) -> Result<Vec<Case>, BuildError> {
-    let mut cases = Cases::default();
-    for dtype in TensorType::all().filter(|t| minfer_gguf::can_dequantize(*t)) {
-        with_matrices(&mut cases, wanted, dtype)?;
-    }
-    for dtype in FLOATS {
-        with_vectors(&mut cases, wanted, dtype)?;
-    }
-    if wanted.has(OpKind::Rope, TensorType::F32) {
-        for form in ropes() {
-            cases.add(|m| rope(m, form))?;
-        }
-    }
-    for kv_type in [KvType::F16, KvType::F32, KvType::Q8_0] {
-        over_a_cache(&mut cases, wanted, kv_type)?;
-    }
-    of_values(&mut cases, wanted)?;
-    Ok(cases.made)
-}
-
-fn with_matrices(cases: &mut Cases, wanted: &Wanted<'_>, dtype: TensorType) -> Result<(), BuildError> {
-    for &(k, rows) in wanted.some(&MATRICES, 1) {
-        if wanted.has(OpKind::MatMul, dtype) {
-            for &n in wanted.some(&TOKENS, 2) {
-                cases.add(|m| matmul(m, dtype, k, rows, n))?;
-            }
-        }
-        if wanted.has(OpKind::GetRows, dtype) {
-            cases.add(|m| get_rows(m, dtype, k, rows))?;
-        }
-    }
-    if wanted.has(OpKind::FusedQkv, dtype) {
-        cases.add(|m| fused_qkv(m, dtype))?;
-    }
-    if wanted.has(OpKind::FusedQkvNorm, dtype) {
-        cases.add(|m| fused_qkv_norm(m, dtype))?;
-    }
-    if wanted.has(OpKind::FusedFfn, dtype) {
-        cases.add(|m| fused_ffn(m, dtype))?;
-    }
-    Ok(())
-}
-
-fn with_vectors(cases: &mut Cases, wanted: &Wanted<'_>, dtype: TensorType) -> Result<(), BuildError> {
-    for d in [32, 100, 896] {
-        if wanted.has(OpKind::RmsNorm, dtype) {
-            cases.add(|m| norm(m, dtype, d))?;
-        }
-        if wanted.has(OpKind::Add, dtype) {
-            cases.add(|m| bias(m, dtype, d))?;
-        }
-    }
-    if wanted.has(OpKind::QkNorm, dtype) {
-        cases.add(|m| qk_norm(m, dtype))?;
-    }
-    Ok(())
-}
-
-fn over_a_cache(cases: &mut Cases, wanted: &Wanted<'_>, kv_type: KvType) -> Result<(), BuildError> {
-    if wanted.has(OpKind::Attn, kv_type.tensor_type()) {
-        for (heads, kv_heads, head_dim) in [(2, 1, 32), (14, 2, 64), (9, 3, 64), (4, 4, 80), (4, 1, 128)] {
-            for &(n_kv, n) in wanted.some(&[(1, 1), (40, 40), (300, 300), (700, 1)], 2) {
-                cases.add(|m| attn(m, kv_type, [heads, kv_heads, head_dim], n_kv, n))?;
-            }
-        }
-    }
-    if wanted.has(OpKind::QkvBiasRopeStore, kv_type.tensor_type()) {
-        for bias in [false, true] {
-            cases.add(|m| bias_rope_store(m, kv_type, bias))?;
-        }
-    }
-    Ok(())
-}
-
-fn of_values(cases: &mut Cases, wanted: &Wanted<'_>) -> Result<(), BuildError> {
-    let f32 = TensorType::F32;
-    for kind in [OpKind::Add, OpKind::Mul, OpKind::Scale, OpKind::Silu, OpKind::Softmax, OpKind::SwiGlu] {
-        for (d, n) in [(1, 1), (31, 5), (896, 3)] {
-            if wanted.has(kind, f32) {
-                cases.add(|m| elementwise(m, kind, d, n))?;
-            }
-        }
-    }
-    if wanted.has(OpKind::Permute, f32) {
-        for axes in [[1, 0, 2, 3], [0, 2, 1, 3]] {
-            cases.add(|m| permute(m, axes))?;
-        }
-    }
-    if wanted.has(OpKind::GetRows, f32) {
-        cases.add(pick_rows)?;
-    }
-    if wanted.has(OpKind::BatchMatMul, f32) {
-        cases.add(batch_matmul)?;
-    }
-    Ok(())
-}
-
-fn matmul(mut m: Maker, dtype: TensorType, k: usize, rows: usize, n: usize) -> Result<Case, BuildError> {
+pub(super) fn matmul(
+    mut m: Maker,
+    dtype: TensorType,
+    k: usize,
+    rows: usize,
+    n: usize,
+) -> Result<Case, BuildError> {
     let x = m.floats("x", k, n);
     let w = m.weight("w", dtype, k, rows);
     let out = m.b.matmul("op", x, &w);
     m.finish(OpKind::MatMul, dtype, format!("{k}x{rows}, {n} tokens"), out, n)
 }
 
-fn get_rows(mut m: Maker, dtype: TensorType, k: usize, rows: usize) -> Result<Case, BuildError> {
+pub(super) fn get_rows(mut m: Maker, dtype: TensorType, k: usize, rows: usize) -> Result<Case, BuildError> {
     let ids: Vec<i32> = (0..rows as i32).rev().collect();
     let n = ids.len();
     let ids = m.ints("ids", ids);
@@ -281,7 +146,7 @@ fn get_rows(mut m: Maker, dtype: TensorType, k: usize, rows: usize) -> Result<Ca
     m.finish(OpKind::GetRows, dtype, format!("{rows} rows of {k}"), out, n)
 }
 
-fn pick_rows(mut m: Maker) -> Result<Case, BuildError> {
+pub(super) fn pick_rows(mut m: Maker) -> Result<Case, BuildError> {
     let x = m.floats("x", 96, 7);
     let ids = m.ints("ids", vec![6, 0, 3]);
     let out = m.b.get_rows("op", x, ids);
@@ -291,7 +156,7 @@ fn pick_rows(mut m: Maker) -> Result<Case, BuildError> {
 const DIMS: QkvDims = QkvDims { q: 96, kv: 32 };
 const HEAD: usize = 32;
 
-fn fused_qkv(mut m: Maker, dtype: TensorType) -> Result<Case, BuildError> {
+pub(super) fn fused_qkv(mut m: Maker, dtype: TensorType) -> Result<Case, BuildError> {
     let x = m.floats("x", 256, 1);
     let w = [
         m.weight("q", dtype, 256, DIMS.q),
@@ -302,7 +167,7 @@ fn fused_qkv(mut m: Maker, dtype: TensorType) -> Result<Case, BuildError> {
     m.finish(OpKind::FusedQkv, dtype, "1 token".into(), out, 1)
 }
 
-fn fused_qkv_norm(mut m: Maker, dtype: TensorType) -> Result<Case, BuildError> {
+pub(super) fn fused_qkv_norm(mut m: Maker, dtype: TensorType) -> Result<Case, BuildError> {
     let x = m.floats("x", 256, 2);
     let w = [
         m.weight("q", dtype, 256, DIMS.q),
@@ -314,28 +179,28 @@ fn fused_qkv_norm(mut m: Maker, dtype: TensorType) -> Result<Case, BuildError> {
     m.finish(OpKind::FusedQkvNorm, dtype, "2 tokens".into(), out, 2)
 }
 
-fn fused_ffn(mut m: Maker, dtype: TensorType) -> Result<Case, BuildError> {
+pub(super) fn fused_ffn(mut m: Maker, dtype: TensorType) -> Result<Case, BuildError> {
     let x = m.floats("x", 512, 1);
     let (gate, up) = (m.weight("gate", dtype, 512, 75), m.weight("up", dtype, 512, 75));
     let out = m.b.fused_ffn("op", x, &gate, &up);
     m.finish(OpKind::FusedFfn, dtype, "1 token".into(), out, 1)
 }
 
-fn norm(mut m: Maker, dtype: TensorType, d: usize) -> Result<Case, BuildError> {
+pub(super) fn norm(mut m: Maker, dtype: TensorType, d: usize) -> Result<Case, BuildError> {
     let x = m.floats("x", d, 4);
     let w = m.vector("w", dtype, d);
     let out = m.b.rms_norm("op", x, &w, 1e-5);
     m.finish(OpKind::RmsNorm, dtype, format!("{d} values"), out, 4)
 }
 
-fn qk_norm(mut m: Maker, dtype: TensorType) -> Result<Case, BuildError> {
+pub(super) fn qk_norm(mut m: Maker, dtype: TensorType) -> Result<Case, BuildError> {
     let x = m.floats("x", 3 * 64, 5);
     let w = m.vector("w", dtype, 64);
     let out = m.b.qk_norm("op", x, &w, 1e-6, 64);
     m.finish(OpKind::QkNorm, dtype, "3 heads of 64".into(), out, 5)
 }
 
-fn bias(mut m: Maker, dtype: TensorType, d: usize) -> Result<Case, BuildError> {
+pub(super) fn bias(mut m: Maker, dtype: TensorType, d: usize) -> Result<Case, BuildError> {
     let x = m.floats("x", d, 4);
     let w = m.vector("w", dtype, d);
     let out = m.b.add_bias("op", x, &w);
@@ -352,7 +217,7 @@ fn spec(
     RopeSpec { style, head_dim, n_rot, freq_base: 10_000.0, scaling, freq_factors }
 }
 
-fn ropes() -> Vec<RopeSpec> {
+pub(super) fn ropes() -> Vec<RopeSpec> {
     let yarn = RopeScaling::Yarn {
         factor: 4.0,
         original_ctx: 2048,
@@ -371,7 +236,7 @@ fn ropes() -> Vec<RopeSpec> {
     specs
 }
 
-fn rope(mut m: Maker, spec: RopeSpec) -> Result<Case, BuildError> {
+pub(super) fn rope(mut m: Maker, spec: RopeSpec) -> Result<Case, BuildError> {
     let x = m.floats("x", 3 * spec.head_dim, 9);
     let positions = m.positions(9);
     // Divisors are positive.
@@ -386,7 +251,7 @@ fn rope(mut m: Maker, spec: RopeSpec) -> Result<Case, BuildError> {
 }
 
 /// Keys and values of `n_kv` positions are stored, and the last `n` of them are asked about.
-fn attn(
+pub(super) fn attn(
     mut m: Maker,
     kv_type: KvType,
     [n_heads, n_kv_heads, head_dim]: [usize; 3],
@@ -420,7 +285,7 @@ fn attend(m: &mut Maker, q: NodeId, stored: [NodeId; 2], n_kv: usize, n: usize, 
 }
 
 /// Seen through attention, which reads what it stores.
-fn bias_rope_store(mut m: Maker, kv_type: KvType, bias: bool) -> Result<Case, BuildError> {
+pub(super) fn bias_rope_store(mut m: Maker, kv_type: KvType, bias: bool) -> Result<Case, BuildError> {
     const N: usize = 5;
     m.kv_type = kv_type;
     let qkv = m.floats("qkv", DIMS.total(), N);
@@ -438,7 +303,7 @@ fn bias_rope_store(mut m: Maker, kv_type: KvType, bias: bool) -> Result<Case, Bu
     m.finish(OpKind::QkvBiasRopeStore, kv_type.tensor_type(), form.into(), out, N)
 }
 
-fn elementwise(mut m: Maker, kind: OpKind, d: usize, n: usize) -> Result<Case, BuildError> {
+pub(super) fn elementwise(mut m: Maker, kind: OpKind, d: usize, n: usize) -> Result<Case, BuildError> {
     let (x, y) = (m.floats("x", d, n), m.floats("y", d, n));
     let out = match kind {
         OpKind::Mul => m.b.mul("op", x, y),
@@ -455,14 +320,14 @@ fn elementwise(mut m: Maker, kind: OpKind, d: usize, n: usize) -> Result<Case, B
     m.finish(kind, TensorType::F32, format!("{d} x {n}"), out, n)
 }
 
-fn permute(mut m: Maker, axes: [usize; 4]) -> Result<Case, BuildError> {
+pub(super) fn permute(mut m: Maker, axes: [usize; 4]) -> Result<Case, BuildError> {
     let x = m.floats("x", 48, 10);
     let x = m.b.reshape("view", x, [16, 3, 10, 1]);
     let out = m.b.permute("op", x, axes);
     m.finish(OpKind::Permute, TensorType::F32, format!("{axes:?}"), out, 10)
 }
 
-fn batch_matmul(mut m: Maker) -> Result<Case, BuildError> {
+pub(super) fn batch_matmul(mut m: Maker) -> Result<Case, BuildError> {
     let (a, b) = (m.floats("a", 67, 9), m.floats("b", 67, 5));
     let out = m.b.batch_matmul("op", a, b);
     m.finish(OpKind::BatchMatMul, TensorType::F32, "67 x 9 x 5".into(), out, 5)

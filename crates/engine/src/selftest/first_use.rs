@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use minfer_gguf::TensorType;
 use minfer_graph::{Backend, BackendDriver, Compiled, OpKind, kernel_dtypes};
 
-use super::cases::Wanted;
+use super::wanted::Wanted;
 use super::{Device, Outcome, test};
 use crate::error::EngineError;
 

@@ -8,6 +8,7 @@ mod data;
 mod first_use;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
 use std::sync::Arc;
 
@@ -22,8 +23,9 @@ use minfer_graph::{
 
 use crate::error::EngineError;
 use crate::gpu;
-use cases::{Case, Given, Wanted};
+use cases::{Case, Given};
 pub(crate) use first_use::first_use;
+use wanted::Wanted;
 
 /// How far a device may be from the scalar definition, relative to the largest value: it may keep activations and sums in
 /// other precisions.
@@ -107,22 +109,12 @@ fn gpu_under_test(device: Option<&str>) -> Result<Option<Device>, EngineError> {
         return Ok(None);
     }
     let mut registry = Registry::new();
-    match gpu::open(device) {
-        Some(Ok(driver)) => {
-            let name = format!("{} {}", backend.name(), driver.describe());
-            return Ok(Some(Device { name, driver }));
-        }
-        Some(Err(reason)) => registry.register_unusable(backend, reason),
-        None => {}
-    }
+    gpu::register(&mut registry, device, None);
     if device.is_some() {
         registry.request(backend.name())?;
     }
-    Ok(None)
-}
-
-fn cpu(isa: Isa, n_threads: usize) -> Result<CpuDriver, EngineError> {
-    Ok(CpuDriver::new(&CpuOptions { n_threads: Some(n_threads), isa: Some(isa.name().into()) })?)
+    let driver = registry.driver(backend).cloned();
+    Ok(driver.map(|driver| Device { name: format!("{} {}", backend.name(), driver.describe()), driver }))
 }
 
 fn test(
@@ -131,7 +123,7 @@ fn test(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<KernelResult>, EngineError> {
     let scalar = Device { name: "cpu scalar".into(), driver: Arc::new(cpu(Isa::Scalar, 1)?) };
-    let cases = cases::of(wanted).map_err(|e| EngineError::from(StepError::from(CompileError::from(e))))?;
+    let cases = wanted::of(wanted).map_err(|e| EngineError::from(StepError::from(CompileError::from(e))))?;
     let total = cases.len();
     let mut results: Vec<KernelResult> = Vec::new();
     for (done, case) in cases.into_iter().enumerate() {

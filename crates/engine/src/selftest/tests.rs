@@ -62,3 +62,35 @@ fn a_device_is_held_to_a_tolerance() {
     let changed = Arc::new(TamperedDriver::new(reference(), "op", 0, 31));
     assert!(failed(&test(&device(changed), &ALL, &mut |_, _| {}).unwrap()).contains(&"RmsNorm"));
 }
+
+#[cfg(feature = "gpu")]
+#[test]
+fn a_device_with_a_bad_kernel_is_not_used() {
+    use minfer_graph::{BackendDriver, GpuOffload, GraphParams, GraphType, Registry, compile};
+    use minfer_wgpu::{Faults, WgpuDriver, WgpuOptions, adapters};
+
+    let Some(device) = adapters().first().map(|a| a.name.clone()) else { return };
+    let model = crate::Model::load("../../tests/data/llama-q4_1.gguf".as_ref(), &Default::default()).unwrap();
+    let first_use = |tamper| {
+        let faults = Faults { tamper, ..Faults::default() };
+        let options = WgpuOptions { device: Some(device.clone()), faults, ..Default::default() };
+        let driver: Arc<dyn BackendDriver> = Arc::new(WgpuDriver::open(&options).unwrap());
+        let mut registry = Registry::new();
+        registry.register(driver.clone());
+        let mut cparams = crate::context::cparams(&Default::default(), 64, registry.available());
+        let backend = driver.backend();
+        cparams.gpu = Some(GpuOffload { backend, n_layers: usize::MAX, outside_layers: true });
+        let gtype = GraphType::Decode;
+        let params = GraphParams { n_tokens: 1, n_out: 1, gtype, cparams, weights_version: 1 };
+        let graph = compile(model.description(), &params, &registry, &mut |_, _| {}).unwrap();
+        super::first_use(&driver, &[graph])
+    };
+    let error = first_use(Some(("matmul", "total += parts", "total -= parts"))).unwrap_err().to_string();
+    assert!(
+        error.contains("fails its self-test: MatMul of ") && error.contains(" numbers differ"),
+        "{error}"
+    );
+    let error = first_use(Some(("rms_norm", "+ p.eps", "+ 9.0"))).unwrap_err().to_string();
+    assert!(error.contains("fails its self-test: RmsNorm of F32"), "{error}");
+    first_use(None).unwrap();
+}
