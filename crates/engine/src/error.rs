@@ -82,7 +82,7 @@ pub enum EngineError {
     #[error(transparent)]
     Memory(Box<Shortage>),
     /// A device computes nonsense, so nothing is run on it.
-    #[error("device '{device}' fails its self-test: {op} of {dtype}, {what}; it is not used")]
+    #[error("device '{device}' fails its self-test: {op} of {dtype}, {what}; --gpu-layers 0 runs without it")]
     SelfTest {
         /// The device.
         device: String,

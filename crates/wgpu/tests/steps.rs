@@ -143,14 +143,14 @@ fn inputs_that_point_outside_are_errors_of_their_node() {
     let cases = [
         (Inputs { token: ROWS as i32, ..GOOD }, "embed", "row 50 is outside the table"),
         (Inputs { token: -1, ..GOOD }, "embed", "row -1 is outside the table"),
-        (Inputs { position: -5, ..GOOD }, "k_rope", "position -5 is negative"),
-        (Inputs { slot: 64, ..GOOD }, "k_store", "KV slot 64 is outside the region"),
-        (Inputs { slot: -1, ..GOOD }, "k_store", "KV slot -1 is outside the region"),
-        (Inputs { row: 3, ..GOOD }, "attn", "sequence, length or block 3 is outside the cache"),
-        (Inputs { len: 65, ..GOOD }, "attn", "sequence, length or block 65 is outside the cache"),
+        (Inputs { position: -5, ..GOOD }, "0.k_rope", "position -5 is negative"),
+        (Inputs { slot: 64, ..GOOD }, "0.k_store", "KV slot 64 is outside the region"),
+        (Inputs { slot: -1, ..GOOD }, "0.k_store", "KV slot -1 is outside the region"),
+        (Inputs { row: 3, ..GOOD }, "0.attn", "sequence, length or block 3 is outside the cache"),
+        (Inputs { len: 65, ..GOOD }, "0.attn", "sequence, length or block 65 is outside the cache"),
         (
             Inputs { table: [2, 0, 0, 0, 0, 0], ..GOOD },
-            "attn",
+            "0.attn",
             "sequence, length or block 2 is outside the cache",
         ),
     ];
@@ -178,7 +178,7 @@ fn an_operand_over_the_limit_of_a_binding_is_an_error_that_names_the_node() {
     let Some(driver) = open(Faults { binding: Some(4 << 10), ..Faults::default() }) else { return };
     let error = Runner::new(driver).step(&GOOD).unwrap_err().to_string();
     assert!(error.contains("lets a kernel see 4096 bytes as one operand"), "{error}");
-    assert!(error.contains("node 'k_store' (KvcacheStore)"), "{error}");
+    assert!(error.contains("node '0.k_store' (KvcacheStore)"), "{error}");
 }
 
 #[test]

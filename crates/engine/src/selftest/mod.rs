@@ -117,6 +117,10 @@ fn gpu_under_test(device: Option<&str>) -> Result<Option<Device>, EngineError> {
     Ok(driver.map(|driver| Device { name: format!("{} {}", backend.name(), driver.describe()), driver }))
 }
 
+fn cpu(isa: Isa, n_threads: usize) -> Result<CpuDriver, EngineError> {
+    Ok(CpuDriver::new(&CpuOptions { n_threads: Some(n_threads), isa: Some(isa.name().into()) })?)
+}
+
 fn test(
     devices: &[Device],
     wanted: &Wanted<'_>,

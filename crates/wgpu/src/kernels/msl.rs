@@ -173,7 +173,7 @@ fn translated(case: &Case) -> String {
         if let Some(binding) = &variable.binding {
             let buffer = Some(binding.binding as u8);
             let target = msl::BindTarget { buffer, mutable: true, ..Default::default() };
-            resources.resources.insert(binding.clone(), target);
+            resources.resources.insert(*binding, target);
         }
     }
     let unchecked = BoundsCheckPolicies {

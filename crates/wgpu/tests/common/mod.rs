@@ -12,7 +12,9 @@ use minfer_wgpu::{BACKEND, WgpuDriver, WgpuOptions, adapters};
 /// The driver under test, if there is an adapter. Software adapters are as good as any.
 pub(crate) fn driver() -> Option<Arc<WgpuDriver>> {
     let options = WgpuOptions { device: Some(device_name()?), ..WgpuOptions::default() };
-    Some(Arc::new(WgpuDriver::open(&options).expect("the adapter opens")))
+    let driver = WgpuDriver::open(&options).expect("the adapter opens");
+    eprintln!("subgroups of {}", driver.adapter().subgroup_sizes.0);
+    Some(Arc::new(driver))
 }
 
 /// The name of the device under test, if there is one.
