@@ -144,6 +144,8 @@ pub struct Generated {
     pub logprobs: Vec<StepLogprobs>,
     /// For each token of the prompt after the first; empty unless asked for.
     pub prompt_logprobs: Vec<StepLogprobs>,
+    /// The embedding of the text, if that was asked for: as pooled, of any length.
+    pub embedding: Option<Vec<f32>>,
     /// Where the prompt departs from the nearest cached text, if one begins as it does.
     pub departure: Option<Departure>,
     /// What was dropped because the context was full, in order.

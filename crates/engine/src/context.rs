@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use minfer_graph::{
-    Backend, BackendSet, CParams, Counters, GraphParams, GraphType, InputData, KvType, NamedInput, Observer,
-    Scheduler, StepError,
+    Backend, BackendSet, CParams, Counters, GraphParams, GraphType, Head, InputData, KvType, NamedInput,
+    Observer, Scheduler, StepError,
 };
 use minfer_models::StepInput;
 
@@ -16,6 +16,7 @@ use crate::kv::{BlockCounts, KvTable, PrefixMatch, ReserveError};
 use crate::memory::{Plan, Reservation};
 use crate::model::Model;
 use crate::setup::Setup;
+use crate::step_inputs::StepInputs;
 use crate::trace::{TraceSettings, Tracer};
 
 /// Positions in one block of the KV cache.
@@ -25,7 +26,7 @@ pub(crate) const KV_BLOCK: usize = 32;
 pub(crate) const DEFAULT_N_CTX: usize = 4096;
 
 /// Most tokens in one step.
-const MAX_STEP: usize = 65_536;
+pub(crate) const MAX_STEP: usize = 65_536;
 
 /// Settings of a context.
 #[derive(Clone, Debug)]
@@ -93,7 +94,7 @@ impl Default for ContextParams {
 
 /// A sequence of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SeqId(usize);
+pub struct SeqId(pub(crate) usize);
 
 /// One token of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,21 +103,8 @@ pub struct Row {
     pub seq: SeqId,
     /// Its id.
     pub token: u32,
-    /// Whether the logits after it are wanted.
+    /// Whether the logits after it are wanted, or the hidden values where those are asked for.
     pub wants_logits: bool,
-}
-
-/// Inputs of a step, kept so that a step allocates nothing.
-#[derive(Default)]
-struct StepBuffers {
-    tokens: Vec<i32>,
-    positions: Vec<i32>,
-    kv_slots: Vec<i32>,
-    block_table: Vec<i32>,
-    seq_rows: Vec<i32>,
-    kv_lens: Vec<i32>,
-    out_rows: Vec<i32>,
-    lens: Vec<usize>,
 }
 
 /// Runs sequences of one model.
@@ -129,7 +117,7 @@ pub struct Context {
     n_ubatch: usize,
     n_outputs_max: usize,
     kv: KvTable,
-    buffers: StepBuffers,
+    inputs: StepInputs,
     logits: Vec<f32>,
     tracer: Option<Tracer>,
     backends: Arc<Backends>,
@@ -173,7 +161,7 @@ impl Context {
             n_ubatch: params.n_ubatch,
             n_outputs_max: crate::memory::n_outputs(params),
             kv: KvTable::new(KV_BLOCK, cparams.n_kv_blocks, params.n_seq_max),
-            buffers: StepBuffers::default(),
+            inputs: StepInputs::default(),
             logits: Vec::new(),
             tracer: params.trace.as_ref().map(Tracer::create).transpose()?,
             backends,
@@ -240,7 +228,8 @@ impl Context {
 
     /// The params of a step, for looking at its graph.
     pub fn params(&self, n_tokens: usize, n_out: usize, gtype: GraphType) -> GraphParams {
-        GraphParams { n_tokens, n_out, gtype, cparams: self.cparams, weights_version: self.weights_version }
+        let (cparams, weights_version) = (self.cparams, self.weights_version);
+        GraphParams { n_tokens, n_out, head: Head::Logits, gtype, cparams, weights_version }
     }
 
     /// How the blocks of the KV cache are spread.
@@ -263,9 +252,9 @@ impl Context {
         if !self.kv.contains(seq.0) {
             return Err(EngineError::NoSequence { n_seq_max: self.kv.n_seq_max() });
         }
-        self.buffers.lens.clear();
-        self.buffers.lens.resize(self.kv.n_seq_max(), 0);
-        self.buffers.lens[seq.0] = tokens.len();
+        self.inputs.lens.clear();
+        self.inputs.lens.resize(self.kv.n_seq_max(), 0);
+        self.inputs.lens[seq.0] = tokens.len();
         self.reserve()?;
         tokens.iter().for_each(|token| self.kv.push(seq.0, *token));
         Ok(())
@@ -341,7 +330,7 @@ impl Context {
     /// order. A failed step adds no token; blocks that were reserved for it stay with their sequences.
     pub fn step(&mut self, rows: &[Row]) -> Result<&[f32], EngineError> {
         let mut logits = std::mem::take(&mut self.logits);
-        let done = self.step_with(rows, &mut logits, None);
+        let done = self.step_with(rows, Head::Logits, &mut logits, None);
         self.logits = logits;
         done.map(|()| &self.logits[..])
     }
@@ -353,38 +342,46 @@ impl Context {
         observer: &mut dyn Observer,
     ) -> Result<&[f32], EngineError> {
         let mut logits = std::mem::take(&mut self.logits);
-        let done = self.step_with(rows, &mut logits, Some(observer));
+        let done = self.step_with(rows, Head::Logits, &mut logits, Some(observer));
         self.logits = logits;
         done.map(|()| &self.logits[..])
     }
 
-    /// As [`Self::step`], into a buffer of the caller's.
-    pub(crate) fn step_into(&mut self, rows: &[Row], logits: &mut Vec<f32>) -> Result<(), EngineError> {
-        self.step_with(rows, logits, None)
+    /// As [`Self::step`], into a buffer of the caller's: rows of [`Self::row_len`].
+    pub(crate) fn step_into(
+        &mut self,
+        rows: &[Row],
+        head: Head,
+        out: &mut Vec<f32>,
+    ) -> Result<(), EngineError> {
+        self.step_with(rows, head, out, None)
+    }
+
+    /// Length of a row of what a step gives.
+    pub(crate) fn row_len(&self, head: Head) -> usize {
+        match head {
+            Head::Logits => self.model.n_vocab(),
+            Head::Hidden => self.model.description().hparams().n_embd,
+        }
     }
 
     fn step_with(
         &mut self,
         rows: &[Row],
-        logits: &mut Vec<f32>,
+        head: Head,
+        out: &mut Vec<f32>,
         observer: Option<&mut dyn Observer>,
     ) -> Result<(), EngineError> {
         self.check_rows(rows)?;
         self.reserve()?;
-        self.fill(rows);
-        let b = &self.buffers;
+        self.inputs.fill(rows, &self.kv, self.cparams.blocks_per_seq());
+        let b = &self.inputs;
         let n_out = b.out_rows.len();
         let single = b.lens.iter().all(|n| *n <= 1);
         let gtype = if single { GraphType::Decode } else { GraphType::Prefill };
-        let params = GraphParams {
-            n_tokens: rows.len(),
-            n_out,
-            gtype,
-            cparams: self.cparams,
-            weights_version: self.weights_version,
-        };
-        logits.resize(n_out * self.model.n_vocab(), 0.0);
-        let inputs: [NamedInput<'_>; 7] = StepInput::ALL.map(|i| (i.name(), InputData::I32(b.input(i))));
+        let params = GraphParams { head, ..self.params(rows.len(), n_out, gtype) };
+        out.resize(n_out * self.row_len(head), 0.0);
+        let inputs: [NamedInput<'_>; 7] = StepInput::ALL.map(|i| (i.name(), InputData::I32(b.of(i))));
         let declared = StepInput::ALL.iter().filter(|i| i.is_declared(&params)).count();
         let observer: Option<&mut dyn Observer> = match (observer, self.tracer.as_mut()) {
             (Some(observer), _) => Some(observer),
@@ -392,7 +389,7 @@ impl Context {
             (None, None) => None,
         };
         let source = self.model.description();
-        self.scheduler.step(source, &params, &inputs[..declared], logits, observer)?;
+        self.scheduler.step(source, &params, &inputs[..declared], out, observer)?;
         rows.iter().for_each(|row| self.kv.push(row.seq.0, row.token));
         Ok(())
     }
@@ -448,8 +445,8 @@ impl Context {
             return Err(EngineError::Setting { setting: "the number of tokens in a step", value, reason });
         }
         let n_vocab = self.model.n_vocab();
-        self.buffers.lens.clear();
-        self.buffers.lens.resize(self.kv.n_seq_max(), 0);
+        self.inputs.lens.clear();
+        self.inputs.lens.resize(self.kv.n_seq_max(), 0);
         for row in rows {
             if row.token as usize >= n_vocab {
                 return Err(EngineError::Token { id: row.token, n_vocab });
@@ -457,10 +454,10 @@ impl Context {
             if !self.kv.contains(row.seq.0) {
                 return Err(EngineError::NoSequence { n_seq_max: self.kv.n_seq_max() });
             }
-            self.buffers.lens[row.seq.0] += 1;
+            self.inputs.lens[row.seq.0] += 1;
         }
         for seq in 0..self.kv.n_seq_max() {
-            self.check_room(SeqId(seq), self.buffers.lens[seq])?;
+            self.check_room(SeqId(seq), self.inputs.lens[seq])?;
         }
         Ok(())
     }
@@ -469,7 +466,7 @@ impl Context {
     fn reserve(&mut self) -> Result<(), EngineError> {
         let n_blocks = self.cparams.n_kv_blocks;
         let scheduler = &mut self.scheduler;
-        for (seq, n_new) in self.buffers.lens.iter().enumerate() {
+        for (seq, n_new) in self.inputs.lens.iter().enumerate() {
             let reserved = self.kv.reserve(seq, *n_new, &mut |from, to| scheduler.copy_kv_block(from, to));
             reserved.map_err(|error| match error {
                 ReserveError::OutOfBlocks => EngineError::OutOfBlocks { n_blocks, block_len: KV_BLOCK },
@@ -477,57 +474,6 @@ impl Context {
             })?;
         }
         Ok(())
-    }
-
-    fn fill(&mut self, rows: &[Row]) {
-        let b = &mut self.buffers;
-        for v in [
-            &mut b.tokens,
-            &mut b.positions,
-            &mut b.kv_slots,
-            &mut b.seq_rows,
-            &mut b.kv_lens,
-            &mut b.out_rows,
-        ] {
-            v.clear();
-        }
-        b.lens.fill(0);
-        for (i, row) in rows.iter().enumerate() {
-            let (seq, blocks) = (row.seq.0, self.kv.blocks(row.seq.0));
-            let position = self.kv.tokens(seq).len() + b.lens[seq];
-            b.lens[seq] += 1;
-            b.tokens.push(row.token as i32);
-            b.positions.push(position as i32);
-            b.kv_slots
-                .push(blocks[position / KV_BLOCK] as i32 * KV_BLOCK as i32 + (position % KV_BLOCK) as i32);
-            b.seq_rows.push(seq as i32);
-            b.kv_lens.push(position as i32 + 1);
-            if row.wants_logits {
-                b.out_rows.push(i as i32);
-            }
-        }
-        let per_seq = self.cparams.blocks_per_seq();
-        b.block_table.clear();
-        b.block_table.resize(per_seq * self.kv.n_seq_max(), 0);
-        for (seq, column) in b.block_table.chunks_mut(per_seq).enumerate() {
-            for (to, from) in column.iter_mut().zip(self.kv.blocks(seq)) {
-                *to = *from as i32;
-            }
-        }
-    }
-}
-
-impl StepBuffers {
-    fn input(&self, input: StepInput) -> &[i32] {
-        match input {
-            StepInput::Tokens => &self.tokens,
-            StepInput::Positions => &self.positions,
-            StepInput::KvSlots => &self.kv_slots,
-            StepInput::BlockTable => &self.block_table,
-            StepInput::SeqRows => &self.seq_rows,
-            StepInput::KvLens => &self.kv_lens,
-            StepInput::OutRows => &self.out_rows,
-        }
     }
 }
 

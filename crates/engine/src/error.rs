@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use minfer_cpu::CpuError;
 use minfer_cpu::pool::PoolError;
-use minfer_gguf::{FaultClass, GgufError};
+use minfer_gguf::{FaultClass, GgufError, MetadataError};
 use minfer_graph::{CompileError, KernelFault, RequestError, StepError};
 use minfer_models::ModelError;
 use minfer_text::chat::TemplateError;
@@ -12,7 +12,6 @@ use minfer_text::tokenizer::TokenizerError;
 
 use crate::constraint::ConstraintError;
 use crate::grammar::GrammarError;
-use crate::memory::Shortage;
 use crate::memory::{GpuShare, Shortage};
 use crate::npz::NpzError;
 use crate::sampler::{ParamError, SampleError};
@@ -62,6 +61,17 @@ pub enum EngineError {
         /// Rows of the embedding.
         n_rows: usize,
     },
+    /// The file names a pooling that is not done here.
+    #[error(
+        "the file asks for embeddings by pooling type {number}; mean (1) and last token (3) are done here: choose one"
+    )]
+    Pooling {
+        /// As the file has it.
+        number: u32,
+    },
+    /// A key of the file has a value of another type.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
     /// Backends were asked for that cannot be used.
     #[error(transparent)]
     Backends(#[from] RequestError),
@@ -251,7 +261,8 @@ impl EngineError {
             EngineError::Model(e) => model_fault(e),
             EngineError::Tokenizer(e) => tokenizer_fault(e),
             EngineError::Template(e) => template_fault(e),
-            EngineError::Vocabulary { .. } => Fault::BadModel,
+            EngineError::Vocabulary { .. } | EngineError::Metadata(_) => Fault::BadModel,
+            EngineError::Pooling { .. } => Fault::Unsupported,
             EngineError::Backends(RequestError::NotUsable { .. }) => Fault::Device,
             EngineError::QueueFull { .. } | EngineError::WaitedTooLong { .. } => Fault::Busy,
             EngineError::EngineStopped | EngineError::Thread { .. } => Fault::Device,

@@ -31,11 +31,12 @@ pub fn generate_request(
 ) -> Result<Generated, EngineError> {
     let mut task = Task::new(context.model(), context.n_ctx(), request)?;
     task.begin(context, seq)?;
+    let head = task.head();
     let mut seats = [Seat { task, listener: sink }];
     let mut stepper = Stepper::default();
     while seats[0].task.is_active() {
         seats[0].task.guess_from_text();
-        stepper.plan(context, &seats, context.n_ubatch());
+        stepper.plan(context, &seats, head, context.n_ubatch());
         stepper.run(context, &mut seats)?;
     }
     let [seat] = seats;

@@ -9,6 +9,7 @@ use minfer_text::chat::ChatTemplate;
 use minfer_text::tokenizer::{EncodeOptions, Tokenizer};
 
 use crate::backends::SharedBackends;
+use crate::embed::Pooling;
 use crate::error::EngineError;
 use crate::grammar::{CompiledGrammar, Grammar, GrammarCompiler, GrammarError};
 use crate::session::fingerprint;
@@ -107,6 +108,12 @@ impl Model {
     pub fn compile_grammar(&self, grammar: &Grammar) -> Result<CompiledGrammar, GrammarError> {
         let compiler = self.grammars.get_or_init(|| GrammarCompiler::new(self.tokenizer.clone()));
         compiler.as_ref().map_err(Clone::clone)?.compile(grammar)
+    }
+
+    /// How its file says that embeddings are pooled, if it says so. A file that names a pooling which is not done here is
+    /// refused.
+    pub fn pooling(&self) -> Result<Option<Pooling>, EngineError> {
+        Pooling::of(self.file.metadata())
     }
 
     /// Size of the vocabulary, which is the length of a row of logits.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::constraint::TokenConstraint;
+use crate::embed::Pooling;
 use crate::sampler::{SamplerParams, SamplerState};
 
 /// What to generate and when to stop.
@@ -109,12 +110,19 @@ pub struct Request {
     pub deadline: Option<Duration>,
     /// Most time in the queue; later it is refused.
     pub max_wait: Option<Duration>,
+    /// Read the prompt only, and give its embedding instead of an answer.
+    pub embed: Option<Pooling>,
 }
 
 impl Request {
     /// A request without constraint and deadlines.
     pub fn new(prompt: Vec<u32>, params: GenerateParams) -> Request {
         Request { prompt, params, ..Request::default() }
+    }
+
+    /// A request for the embedding of a text: [`Generated::embedding`](crate::Generated::embedding).
+    pub fn embedding(text: Vec<u32>, pooling: Pooling) -> Request {
+        Request { prompt: text, embed: Some(pooling), ..Request::default() }
     }
 }
 
@@ -124,6 +132,7 @@ impl fmt::Debug for Request {
             .field("prompt", &self.prompt.len())
             .field("params", &self.params)
             .field("constraint", &self.constraint.is_some())
+            .field("embed", &self.embed)
             .field("priority", &self.priority)
             .finish_non_exhaustive()
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use minfer_graph::{CParams, GraphParams, GraphType, KvSpec, Registry, StepError, compile};
+use minfer_graph::{CParams, GraphParams, GraphType, Head, KvSpec, Registry, StepError, compile};
 
 use crate::backends::{Backends, GpuRequest};
 use crate::context::{self, ContextParams, DEFAULT_N_CTX, KV_BLOCK};
@@ -87,6 +87,7 @@ impl Setup {
 
     /// The params of a step.
     pub(crate) fn params(&self, n_tokens: usize, n_out: usize, gtype: GraphType) -> GraphParams {
-        GraphParams { n_tokens, n_out, gtype, cparams: self.cparams, weights_version: self.weights_version }
+        let (cparams, weights_version) = (self.cparams, self.weights_version);
+        GraphParams { n_tokens, n_out, head: Head::Logits, gtype, cparams, weights_version }
     }
 }

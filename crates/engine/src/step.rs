@@ -6,6 +6,8 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use minfer_graph::Head;
+
 use crate::answer::Event;
 use crate::context::{Context, Row};
 use crate::error::EngineError;
@@ -47,21 +49,34 @@ pub(crate) struct Stepper {
     rows: Vec<Row>,
     shares: Vec<Share>,
     size: StepSize,
-    logits: Vec<f32>,
+    head: Head,
+    /// The rows that the step gives: logits, or hidden values.
+    out: Vec<f32>,
     cost: StepCost,
     /// Seconds that a draft model has taken for this step.
     guess_s: f64,
 }
 
 impl Stepper {
-    /// Plans the next step: every stream, then at most `n_chunk` tokens of the texts to be read, in the order of `seats`.
-    pub(crate) fn plan<L>(&mut self, context: &Context, seats: &[Seat<L>], n_chunk: usize) -> StepSize {
+    /// Plans the next step of the tasks that want `head`: every stream, then at most `n_chunk` tokens of the texts to be
+    /// read, in the order of `seats`.
+    pub(crate) fn plan<L>(
+        &mut self,
+        context: &Context,
+        seats: &[Seat<L>],
+        head: Head,
+        n_chunk: usize,
+    ) -> StepSize {
+        self.head = head;
         self.rows.clear();
         self.shares.clear();
         self.shares.resize(seats.len(), Share::default());
         let mut size = StepSize::default();
         let (max_tokens, max_out) = (context.n_ubatch(), context.n_outputs_max());
-        let takes_part = |seat: &Seat<L>| seat.task.is_active() && seat.task.seq().is_some();
+        let takes_part = |seat: &Seat<L>| {
+            let task = &seat.task;
+            task.is_active() && task.seq().is_some() && task.head() == head
+        };
         let mut n_others = seats.iter().filter(|seat| takes_part(seat)).count();
         let mut n_out = 0;
         for streaming in [true, false] {
@@ -94,25 +109,25 @@ impl Stepper {
         self.guess_s = elapsed.as_secs_f64();
     }
 
-    /// Runs the planned step and hands every task its logits. When the step fails, no text has changed.
+    /// Runs the planned step and hands every task its rows. When the step fails, no text has changed.
     pub(crate) fn run<L: Listener>(
         &mut self,
         context: &mut Context,
         seats: &mut [Seat<L>],
     ) -> Result<(), EngineError> {
         let start = Instant::now();
-        context.step_into(&self.rows, &mut self.logits)?;
-        if self.size.n_read == 0 {
+        context.step_into(&self.rows, self.head, &mut self.out)?;
+        if self.size.n_read == 0 && self.head == Head::Logits {
             self.cost.observe(self.rows.len(), start.elapsed());
         }
-        let n_vocab = context.model().n_vocab();
-        let mut logits = &self.logits[..];
+        let width = context.row_len(self.head);
+        let mut rows = &self.out[..];
         for (seat, share) in seats.iter_mut().zip(&self.shares) {
             if share.n_text == 0 {
                 continue;
             }
-            let (own, rest) = logits.split_at(share.n_out * n_vocab);
-            logits = rest;
+            let (own, rest) = rows.split_at(share.n_out * width);
+            rows = rest;
             let listener = &mut seat.listener;
             seat.task.commit(context, share, own, &mut |event| listener.event(event));
             if share.n_guesses > 0 {

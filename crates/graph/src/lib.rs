@@ -47,7 +47,7 @@ pub use fuse::{FusionRecord, Match, RULES, Rule, fuse};
 pub use graph::{ComputeGraph, DType, Node, NodeId, NodeMeta, Shape};
 pub use memory::{Arena, KvCache, Layout};
 pub use op::{AttnSpec, KvPart, Op, OpKind, QkvDims, RopeScaling, RopeSpec, RopeStyle, WeightRef};
-pub use params::{CParams, GpuOffload, GraphParams, GraphType, KvType};
+pub use params::{CParams, GpuOffload, GraphParams, GraphType, Head, KvType};
 pub use plan::{BufferKey, MemoryPlan, Placement, Storage, plan, size_class};
 pub use profile::{MachineLimits, OpTime, Profile};
 pub use registry::{Registry, RequestError, Unusable};

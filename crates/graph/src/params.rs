@@ -16,6 +16,26 @@ pub enum GraphType {
     Decode,
 }
 
+/// What a step gives for the rows that are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Head {
+    /// How probable each token is next, `[n_vocab, n_out]`.
+    #[default]
+    Logits,
+    /// The values of the residual stream after the last norm, `[n_embd, n_out]`: what embeddings are made of.
+    Hidden,
+}
+
+impl Head {
+    /// As exports spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Head::Logits => "logits",
+            Head::Hidden => "hidden",
+        }
+    }
+}
+
 /// Element type of the KV cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KvType {
@@ -102,8 +122,10 @@ impl CParams {
 pub struct GraphParams {
     /// Tokens in the step, over all sequences.
     pub n_tokens: usize,
-    /// Rows whose logits are wanted; only they go through the last layer's tail and the output projection.
+    /// Rows whose output is wanted; only they go through the last layer's tail and the output projection.
     pub n_out: usize,
+    /// What the output is.
+    pub head: Head,
     /// Kind of step.
     pub gtype: GraphType,
     /// Settings of the context.

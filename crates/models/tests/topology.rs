@@ -8,7 +8,8 @@ use std::sync::Arc;
 use minfer_gguf::Gguf;
 use minfer_graph::testing::NullDriver;
 use minfer_graph::{
-    Backend, BackendSet, CParams, Compiled, GraphParams, GraphType, KvType, OpKind, Registry, compile, export,
+    Backend, BackendSet, CParams, Compiled, GraphParams, GraphType, Head, KvType, OpKind, Registry, compile,
+    export,
 };
 use minfer_models::{Model, ModelError, StepInput, describe};
 
@@ -32,7 +33,7 @@ fn params(gtype: GraphType, n_tokens: usize, n_out: usize) -> GraphParams {
         fuse_qkv: true,
         fuse_ffn: true,
     };
-    GraphParams { n_tokens, n_out, gtype, cparams, weights_version: 1 }
+    GraphParams { n_tokens, n_out, head: Head::Logits, gtype, cparams, weights_version: 1 }
 }
 
 fn compiled(model: &Model, params: &GraphParams, refused: &[OpKind]) -> Compiled {

@@ -133,7 +133,7 @@ fn the_graph_is_the_one_that_a_run_dumps() {
 fn the_text_says_why() {
     let decode = stdout(&minfer(["graph", TINY]).assert().success());
     for part in [
-        "graph version=1 stage=planned\nparams step=decode n_tokens=1 n_seq_max=1 n_out=1 n_ctx=",
+        "graph version=1 stage=planned\nparams step=decode n_tokens=1 n_seq_max=1 n_out=1 head=logits n_ctx=",
         " op=QkvBiasRopeStore{layer=0 ",
         "weight=blk.0.attn_q.weight:Q8_0:32x32 ",
         " backend=cpu ",
@@ -169,7 +169,7 @@ fn dot_is_what_graphviz_reads() {
 #[test]
 fn several_sequences_share_a_step() {
     let shown = stdout(&minfer(["graph", TINY, "--sequences", "3"]).assert().success());
-    assert!(shown.contains("step=decode n_tokens=3 n_seq_max=3 n_out=3 "), "{shown}");
+    assert!(shown.contains("step=decode n_tokens=3 n_seq_max=3 n_out=3 head=logits "), "{shown}");
     let assert = minfer(["graph", TINY, "--sequences", "3", "--tokens", "2"]).assert().code(2);
     assert!(stderr(&assert).contains("a step of 3 sequences has at least as many tokens, not 2"));
     let assert = minfer(["graph", TINY, "--out-rows", "2"]).assert().code(2);

@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use minfer_graph::Head;
+
 use crate::context::{Context, Row, SeqId};
 use crate::error::EngineError;
 use crate::model::Model;
@@ -110,7 +112,7 @@ impl Drafter {
             }
         }
         loop {
-            self.context.step_into(&rows, &mut self.logits)?;
+            self.context.step_into(&rows, Head::Logits, &mut self.logits)?;
             rows.clear();
             let n_vocab = self.context.model().n_vocab();
             for ((w, _), logits) in asking.iter().zip(self.logits.chunks_exact(n_vocab)) {

@@ -9,6 +9,8 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use minfer_graph::Head;
+
 use crate::answer::{Event, FinishReason};
 use crate::context::Context;
 use crate::error::EngineError;
@@ -202,14 +204,25 @@ impl Worker {
         self.seats.insert(at, Seat { task, listener });
     }
 
-    /// One step of everything that runs.
+    /// One step of all answers, then one of the texts that are embedded. With both, each gets half of what streams can
+    /// wait for.
     fn step(&mut self) {
-        let start = Instant::now();
         let n_streams = self.seats.iter().filter(|seat| seat.task.is_streaming(&self.context)).count();
         let n_chunk = self.pace.chunk(n_streams);
         self.begin_next(n_chunk);
         self.guess(n_chunk);
-        let size = self.stepper.plan(&self.context, &self.seats, n_chunk);
+        let embeds = self.seats.iter().any(|seat| seat.task.head() == Head::Hidden);
+        let n_chunk = if embeds && n_streams > 0 { n_chunk.div_ceil(2) } else { n_chunk };
+        self.step_of(Head::Logits, n_chunk);
+        if embeds {
+            self.step_of(Head::Hidden, n_chunk);
+        }
+    }
+
+    /// One step of the tasks that want `head`.
+    fn step_of(&mut self, head: Head, n_chunk: usize) {
+        let start = Instant::now();
+        let size = self.stepper.plan(&self.context, &self.seats, head, n_chunk);
         if size == StepSize::default() {
             return;
         }

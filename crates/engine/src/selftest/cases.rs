@@ -3,8 +3,8 @@
 use minfer_gguf::TensorType;
 use minfer_graph::{
     AttnSpec, BackendSet, BuildError, CParams, ComputeGraph, DType, GraphBuilder, GraphParams, GraphType,
-    KvPart, KvSpec, KvType, NodeId, OpKind, QkvDims, RopeScaling, RopeSpec, RopeStyle, WeightData, WeightRef,
-    WeightSource,
+    Head, KvPart, KvSpec, KvType, NodeId, OpKind, QkvDims, RopeScaling, RopeSpec, RopeStyle, WeightData,
+    WeightRef, WeightSource,
 };
 
 use super::data::{Random, Weights};
@@ -109,8 +109,14 @@ impl Maker {
             fuse_qkv: true,
             fuse_ffn: true,
         };
-        let params =
-            GraphParams { n_tokens, n_out: n_tokens, gtype: GraphType::Prefill, cparams, weights_version: 1 };
+        let params = GraphParams {
+            n_tokens,
+            n_out: n_tokens,
+            head: Head::Logits,
+            gtype: GraphType::Prefill,
+            cparams,
+            weights_version: 1,
+        };
         Ok(Case {
             kind,
             dtype,

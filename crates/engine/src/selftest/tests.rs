@@ -66,7 +66,7 @@ fn a_device_is_held_to_a_tolerance() {
 #[cfg(feature = "gpu")]
 #[test]
 fn a_device_with_a_bad_kernel_is_not_used() {
-    use minfer_graph::{BackendDriver, GpuOffload, GraphParams, GraphType, Registry, compile};
+    use minfer_graph::{BackendDriver, GpuOffload, GraphParams, GraphType, Head, Registry, compile};
     use minfer_wgpu::{Faults, WgpuDriver, WgpuOptions, adapters};
 
     let Some(device) = adapters().first().map(|a| a.name.clone()) else { return };
@@ -81,7 +81,8 @@ fn a_device_with_a_bad_kernel_is_not_used() {
         let backend = driver.backend();
         cparams.gpu = Some(GpuOffload { backend, n_layers: usize::MAX, outside_layers: true });
         let gtype = GraphType::Decode;
-        let params = GraphParams { n_tokens: 1, n_out: 1, gtype, cparams, weights_version: 1 };
+        let params =
+            GraphParams { n_tokens: 1, n_out: 1, head: Head::Logits, gtype, cparams, weights_version: 1 };
         let graph = compile(model.description(), &params, &registry, &mut |_, _| {}).unwrap();
         super::first_use(&driver, &[graph])
     };

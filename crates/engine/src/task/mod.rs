@@ -13,9 +13,12 @@ mod text;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use minfer_graph::Head;
+
 use crate::answer::{Departure, Dropped, Event, FinishReason, Generated, StepLogprobs, Timings};
 use crate::constraint::TokenConstraint;
 use crate::context::{Context, SeqId};
+use crate::embed::Pool;
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::request::{GenerateParams, OnFull, Request};
@@ -63,6 +66,8 @@ pub(crate) struct Task {
     began: Option<Instant>,
     first_logits: Option<Instant>,
     outcome: Option<Outcome>,
+    /// Pools an embedding, if that is what is wanted.
+    pool: Option<Pool>,
 }
 
 impl Task {
@@ -79,6 +84,8 @@ impl Task {
         let mut sampler = Sampler::new(params.sampler.clone(), n_vocab)?;
         let out = TextOut::new(&params)?;
         check_size(text.len(), &params, n_ctx)?;
+        let n_embd = model.description().hparams().n_embd;
+        let pool = request.embed.map(|pooling| Pool::new(pooling, n_embd));
         let mut dropped = Vec::new();
         if let OnFull::DropOldest { keep } = params.on_full
             && text.len() > n_ctx
@@ -107,6 +114,7 @@ impl Task {
             began: None,
             first_logits: None,
             outcome: None,
+            pool,
             params,
         })
     }
@@ -141,6 +149,9 @@ impl Task {
 
     /// Most tokens that its sequence will ever hold. The last token of an answer is not read.
     pub(crate) fn max_len(&self) -> usize {
+        if self.pool.is_some() {
+            return self.text.len();
+        }
         let n_left = self.params.n_predict.map_or(usize::MAX, |n| n.saturating_sub(self.tokens.len()));
         self.text.len().saturating_add(n_left.saturating_sub(1)).min(self.n_ctx)
     }
@@ -153,7 +164,12 @@ impl Task {
     /// Begins, or begins again after [`Self::suspend`], in an empty sequence or one whose contents may go: from the longest
     /// cached prefix. At least the last token is read, since its logits are needed.
     pub(crate) fn begin(&mut self, context: &mut Context, seq: SeqId) -> Result<(), EngineError> {
-        let reads_all = self.params.skip_cache || self.wants_prompt_logprobs();
+        let pools_all = self.pool.as_ref().is_some_and(Pool::needs_all);
+        let reads_all = self.params.skip_cache || self.wants_prompt_logprobs() || pools_all;
+        if let Some(pool) = &mut self.pool {
+            // Begun again halfway through, it reads all of it again.
+            pool.clear();
+        }
         if self.wants_prompt_logprobs() {
             // Begun again halfway through the prompt, it reads all of it again.
             self.prompt_logprobs.clear();
@@ -189,6 +205,10 @@ impl Task {
     /// only behind the last token.
     pub(crate) fn share(&self, context: &Context, n_tokens: usize, n_out: usize) -> Share {
         let n_unread = self.n_unread(context);
+        if let Some(pool) = &self.pool {
+            let n_text = n_unread.min(n_tokens);
+            return Share { n_text, n_guesses: 0, n_out: pool.n_rows(n_text, n_text == n_unread) };
+        }
         if !self.wants_prompt_logprobs() {
             let n_text = n_unread.min(n_tokens);
             let is_last = n_text == n_unread && n_text > 0;
@@ -206,9 +226,17 @@ impl Task {
         self.text[at..at + share.n_text].iter().chain(guesses).copied()
     }
 
-    /// Takes the logits of its share, after a step.
-    pub(crate) fn commit(&mut self, context: &mut Context, share: &Share, logits: &[f32], sink: Sink<'_>) {
-        let done = self.take_rows(context, share, logits, sink);
+    /// What it wants of a step.
+    pub(crate) fn head(&self) -> Head {
+        if self.pool.is_some() { Head::Hidden } else { Head::Logits }
+    }
+
+    /// Takes the rows of its share, after a step.
+    pub(crate) fn commit(&mut self, context: &mut Context, share: &Share, rows: &[f32], sink: Sink<'_>) {
+        let done = match self.pool.is_some() {
+            true => Ok(self.pool_rows(context, rows, sink)),
+            false => self.take_rows(context, share, rows, sink),
+        };
         // What was guessed wrong is not part of the text, and the last token of the text is not read yet.
         if let Some(seq) = self.seq
             && share.n_guesses > 0
@@ -379,6 +407,7 @@ impl Task {
             sampler: self.sampler.state(),
             logprobs: self.logprobs,
             prompt_logprobs: self.prompt_logprobs,
+            embedding: self.pool.as_ref().map(Pool::finish),
             departure: self.departure,
             dropped: self.dropped,
         })

@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use crate::answer::Event;
+use crate::answer::{Event, FinishReason};
+use crate::context::Context;
 use crate::error::EngineError;
 
 use super::{Share, Sink, Task, step_logprobs};
@@ -33,6 +34,27 @@ impl Task {
             self.prompt_logprobs.push(step_logprobs(row, self.text[first + i + 1], n)?);
         }
         Ok(())
+    }
+
+    /// Pools the rows of a step; the embedding is there when the whole text is read.
+    pub(super) fn pool_rows(
+        &mut self,
+        context: &Context,
+        rows: &[f32],
+        sink: Sink<'_>,
+    ) -> ControlFlow<FinishReason> {
+        if let Some(pool) = &mut self.pool {
+            pool.add(rows);
+        }
+        let n_read = self.seq.map_or(0, |seq| context.tokens(seq).len());
+        if self.report_reading(n_read, sink).is_break() {
+            return ControlFlow::Break(FinishReason::Interrupted);
+        }
+        if n_read < self.text.len() {
+            return ControlFlow::Continue(());
+        }
+        self.note_first_logits();
+        ControlFlow::Break(FinishReason::Complete)
     }
 
     pub(super) fn report_reading(&mut self, n_read: usize, sink: Sink<'_>) -> ControlFlow<()> {

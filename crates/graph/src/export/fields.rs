@@ -11,7 +11,7 @@ pub(super) type Field = (&'static str, String);
 
 /// The size of the step and the settings of its context.
 pub(super) fn step(view: &View<'_>) -> Vec<Field> {
-    let GraphParams { n_tokens, n_out, gtype, cparams, weights_version: _ } = view.params();
+    let GraphParams { n_tokens, n_out, head, gtype, cparams, weights_version: _ } = view.params();
     let CParams { n_ctx, n_seq_max, kv_block, n_kv_blocks, kv_type, backends, gpu, fuse_qkv, fuse_ffn } =
         cparams;
     let step = match gtype {
@@ -24,6 +24,7 @@ pub(super) fn step(view: &View<'_>) -> Vec<Field> {
         ("n_tokens", n_tokens.to_string()),
         ("n_seq_max", n_seq_max.to_string()),
         ("n_out", n_out.to_string()),
+        ("head", head.name().into()),
         ("n_ctx", n_ctx.to_string()),
         ("kv_block", kv_block.to_string()),
         ("n_kv_blocks", n_kv_blocks.to_string()),

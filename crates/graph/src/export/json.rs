@@ -43,6 +43,7 @@ fn params(view: &View<'_>) -> Value {
     json!({
         "n_tokens": p.n_tokens,
         "n_out": p.n_out,
+        "head": p.head.name(),
         "type": format!("{:?}", p.gtype).to_lowercase(),
         "n_ctx": c.n_ctx,
         "n_seq_max": c.n_seq_max,

@@ -13,9 +13,9 @@ use minfer_gguf::{TensorType, can_dequantize, dequantize};
 use crate::testing::{MapWeights, ReferenceDriver};
 use crate::{
     AttnSpan, AttnSpec, Backend, BackendDriver, BackendSet, Buffer, BuildError, CParams, ComputeGraph, DType,
-    GpuOffload, GraphBuilder, GraphParams, GraphType, InputData, KernelFault, KvPart, KvSpec, KvType, NodeId,
-    Op, OpKind, Policy, PrepareJob, Prepared, QkvDims, Registry, RopeScaling, RopeSpec, RopeStyle, Scheduler,
-    Support, WeightRef, WeightSource, WeightUse,
+    GpuOffload, GraphBuilder, GraphParams, GraphType, Head, InputData, KernelFault, KvPart, KvSpec, KvType,
+    NodeId, Op, OpKind, Policy, PrepareJob, Prepared, QkvDims, Registry, RopeScaling, RopeSpec, RopeStyle,
+    Scheduler, Support, WeightRef, WeightSource, WeightUse,
 };
 
 /// Inputs of every matrix: a whole block of every type.
@@ -201,7 +201,14 @@ fn params(kv_type: KvType, backend: Backend) -> GraphParams {
         fuse_qkv: true,
         fuse_ffn: true,
     };
-    GraphParams { n_tokens: N, n_out: N, gtype: GraphType::Prefill, cparams, weights_version: 1 }
+    GraphParams {
+        n_tokens: N,
+        n_out: N,
+        head: Head::Logits,
+        gtype: GraphType::Prefill,
+        cparams,
+        weights_version: 1,
+    }
 }
 
 fn rope(head_dim: usize, freq_factors: bool) -> RopeSpec {

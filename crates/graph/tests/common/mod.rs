@@ -6,7 +6,7 @@ use std::sync::Arc;
 use minfer_graph::testing::{MapWeights, NullDriver, ReferenceDriver};
 use minfer_graph::{
     Backend, BackendSet, BuildError, CParams, Compiled, ComputeGraph, DType, GpuOffload, GraphBuilder,
-    GraphParams, GraphType, KvSpec, KvType, NodeId, OpKind, Policy, Registry, compile,
+    GraphParams, GraphType, Head, KvSpec, KvType, NodeId, OpKind, Policy, Registry, compile,
 };
 
 pub(crate) const D: usize = 8;
@@ -23,7 +23,14 @@ pub(crate) fn params(n_tokens: usize) -> GraphParams {
         fuse_qkv: true,
         fuse_ffn: true,
     };
-    GraphParams { n_tokens, n_out: n_tokens, gtype: GraphType::Prefill, cparams, weights_version: 1 }
+    GraphParams {
+        n_tokens,
+        n_out: n_tokens,
+        head: Head::Logits,
+        gtype: GraphType::Prefill,
+        cparams,
+        weights_version: 1,
+    }
 }
 
 pub(crate) fn kv_spec() -> KvSpec {

@@ -4,8 +4,8 @@
 //! name. Stages that a fusion swallows have no node of their own.
 
 use minfer_graph::{
-    AttnSpec, BuildError, ComputeGraph, DType, GraphBuilder, GraphParams, GraphType, KvPart, NodeId, Op,
-    Policy, QkvDims, Support, WeightRef,
+    AttnSpec, BuildError, ComputeGraph, DType, GraphBuilder, GraphParams, GraphType, Head, KvPart, NodeId,
+    Op, Policy, QkvDims, Support, WeightRef,
 };
 
 use crate::hparams::HParams;
@@ -26,7 +26,7 @@ pub enum StepInput {
     SeqRows,
     /// Positions that each token sees, counted from 0, `[n_tokens]`.
     KvLens,
-    /// Tokens whose logits are wanted, `[n_out]`; not declared when all are, or none.
+    /// Tokens whose output is wanted, `[n_out]`; not declared when all are, or none.
     OutRows,
 }
 
@@ -107,8 +107,11 @@ pub(super) fn build(
         _ => x,
     };
     let x = s.b.rms_norm("output_norm", x, &w.output_norm, h.norm_eps);
-    let logits = s.b.matmul("logits", x, &w.output);
-    s.b.output(logits);
+    let output = match params.head {
+        Head::Logits => s.b.matmul("logits", x, &w.output),
+        Head::Hidden => x,
+    };
+    s.b.output(output);
     s.b.finish()
 }
 

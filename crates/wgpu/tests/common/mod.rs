@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use minfer_graph::{BackendDriver, CParams, GpuOffload, GraphParams, GraphType, KvType};
+use minfer_graph::{BackendDriver, CParams, GpuOffload, GraphParams, GraphType, Head, KvType};
 use minfer_wgpu::{BACKEND, WgpuDriver, WgpuOptions, adapters};
 
 /// The driver under test, if there is an adapter. Software adapters are as good as any.
@@ -69,7 +69,14 @@ pub(crate) fn params(n: usize, kv_type: KvType, blocks: usize) -> GraphParams {
         fuse_qkv: true,
         fuse_ffn: true,
     };
-    GraphParams { n_tokens: n, n_out: n, gtype: GraphType::Prefill, cparams, weights_version: 1 }
+    GraphParams {
+        n_tokens: n,
+        n_out: n,
+        head: Head::Logits,
+        gtype: GraphType::Prefill,
+        cparams,
+        weights_version: 1,
+    }
 }
 
 /// A seeded generator of numbers between -1 and 1.
