@@ -16,10 +16,11 @@ const HEADING: &str = "Running";
 /// Measure how fast a model runs, and how near that is to what the machine can do
 ///
 /// Flags and results are named as in llama-bench; lists are separated by commas, and every combination is measured.
-/// Before each test the limits of the machine are measured with the same threads: how fast they read memory that is in
-/// no cache, and the peak rate of the dot product in use. `of read` is the share of that bandwidth that reading the
+/// Before and after each run the limits of the machine are measured with the same threads: how fast they read memory that
+/// is in no cache, and the peak rate of the dot product in use. `of read` is the share of that bandwidth that reading the
 /// weights (and the cached keys and values) once in each step takes; `of peak` is the share of the peak rate that the
-/// products with the weights take. One run of each test comes before those that are counted.
+/// products with the weights take. Limits and shares are medians over the runs. One run of each test comes before those
+/// that are counted.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -1,7 +1,8 @@
 //! The limits themselves: the loops of the parent module, timed on the threads of a pool.
 //!
-//! Each figure is the best of several passes. A limit is what the machine can do, and on a shared machine every pass is
-//! slowed by something.
+//! On a shared machine the limits move by the second. So there are two ways to measure: [`Meter::measure`] takes the best of
+//! several passes, which is what the machine can do when left alone; [`Meter::sample`] takes one pass, to be set beside
+//! work that was timed directly before or after.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use crate::buf::AlignedBuf;
 use crate::isa::Isa;
 use crate::pool::{Pool, PoolError};
 
-/// Passes over the buffer, and rounds of arithmetic.
+/// Samples that the best is taken of.
 const N_PASSES: usize = 5;
 /// Bytes that are claimed at a time: many more pieces than threads, so that none waits long for the last one.
 const PIECE_BYTES: usize = 2 << 20;
@@ -70,10 +71,21 @@ impl Meter {
         Ok(Meter { isa, pool, buffer })
     }
 
-    /// The limits at this moment; takes about half a second.
+    /// The limits when nothing disturbs: the best of five samples; takes about half a second.
     pub fn measure(&self) -> Limits {
+        let samples: Vec<Limits> = (0..N_PASSES).map(|_| self.sample()).collect();
+        let best = |rate: fn(&Limits) -> f64| samples.iter().map(rate).fold(0.0, f64::max);
         Limits {
-            read_bytes: best(|| self.read_rate()),
+            read_bytes: best(|limits| limits.read_bytes),
+            dot_ops: best(|limits| limits.dot_ops),
+            fma_ops: best(|limits| limits.fma_ops),
+        }
+    }
+
+    /// The limits at this moment: one pass over the buffer, one round of each kind of arithmetic.
+    pub fn sample(&self) -> Limits {
+        Limits {
+            read_bytes: self.read_rate(),
             dot_ops: self.ops_rate(run_dots),
             fma_ops: self.ops_rate(run_fmas),
         }
@@ -91,19 +103,13 @@ impl Meter {
         run(self.isa, PROBE);
         let n = (PROBE as f64 * ROUND.as_secs_f64() / seconds(start)) as usize;
         let n_pieces = self.pool.n_threads();
-        best(|| {
-            let n_ops = AtomicU64::new(0);
-            let start = Instant::now();
-            self.pool.run(n_pieces, &|_| {
-                n_ops.fetch_add(run(self.isa, n.max(PROBE)), Ordering::Relaxed);
-            });
-            n_ops.into_inner() as f64 / seconds(start)
-        })
+        let n_ops = AtomicU64::new(0);
+        let start = Instant::now();
+        self.pool.run(n_pieces, &|_| {
+            n_ops.fetch_add(run(self.isa, n.max(PROBE)), Ordering::Relaxed);
+        });
+        n_ops.into_inner() as f64 / seconds(start)
     }
-}
-
-fn best(rate: impl Fn() -> f64) -> f64 {
-    (0..N_PASSES).map(|_| rate()).fold(0.0, f64::max)
 }
 
 /// At least a nanosecond, so that it can be divided by.
@@ -169,11 +175,13 @@ mod tests {
     #[test]
     fn every_level_has_limits_above_zero() {
         for isa in Isa::available() {
-            let limits = Meter::new(isa, 2).unwrap().measure();
-            assert!(
-                limits.read_bytes > 0.0 && limits.dot_ops > 0.0 && limits.fma_ops > 0.0,
-                "{isa}: {limits:?}"
-            );
+            let meter = Meter::new(isa, 2).unwrap();
+            for limits in [meter.sample(), meter.measure()] {
+                assert!(
+                    limits.read_bytes > 0.0 && limits.dot_ops > 0.0 && limits.fma_ops > 0.0,
+                    "{isa}: {limits:?}"
+                );
+            }
         }
     }
 }

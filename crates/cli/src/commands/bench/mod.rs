@@ -3,8 +3,8 @@
 //! [`plan`] turns lists of settings into tests, [`measure`] runs one, [`work`] says what a test has to read and compute
 //! at least, [`record`] puts that beside the limits of the machine, [`report`] writes it.
 //!
-//! Trap: both limits of a shared machine move by the minute. So they are measured anew before each test, and a share of
-//! a limit is only worth something beside the limit that it was taken of.
+//! Trap: both limits of a shared machine move by the second. So they are measured before and after every run, the share of
+//! a run is taken of the limits beside it, and the medians over the runs are printed.
 
 mod measure;
 mod model;
@@ -31,7 +31,6 @@ use model::ModelFacts;
 use plan::{Setup, Test};
 use record::{Measured, Record};
 use report::Report;
-use stats::Samples;
 use work::Work;
 
 pub(super) fn run(args: &BenchArgs, shell: &mut Shell) -> anyhow::Result<()> {
@@ -77,12 +76,11 @@ impl Bench<'_> {
         let mut context = engine::with_size(&self.model, n_ctx, &compute, shell)?;
         engine::load_weights(&mut context, shell)?;
         let backends = names(&context);
-        let mut runner = Runner::new(&mut context, &self.interrupt)?;
+        let limits = limits::Meter::new(self.isa, setup.n_threads)?;
+        let mut runner = Runner::new(&mut context, &limits, &self.interrupt)?;
         for test in tests {
-            let limits = limits::Meter::new(self.isa, setup.n_threads)?.measure();
-            let samples = runner.run(test, self.args.repetitions, !self.args.no_warmup)?;
-            let work = Work::of(&self.model, setup, test);
-            let measured = Measured { limits, work, samples: Samples::new(samples, test.n_counted()) };
+            let runs = runner.run(test, self.args.repetitions, !self.args.no_warmup)?;
+            let measured = Measured { work: Work::of(&self.model, setup, test), runs };
             let record = Record::new(&self.facts, &backends, setup, test, self.isa, measured);
             report.add(record, &mut shell.out)?;
         }

@@ -5,9 +5,10 @@ use minfer_cpu::limits::Limits;
 use minfer_graph::KvType;
 use serde::Serialize;
 
+use super::measure::Run;
 use super::model::ModelFacts;
 use super::plan::{Setup, Test};
-use super::stats::Samples;
+use super::stats::{Samples, median};
 use super::work::Work;
 
 /// One result. The fields up to `stddev_ts`, and the samples, are llama-bench's; those between them are minfer's own.
@@ -44,7 +45,7 @@ pub(super) struct Record {
     pub(super) stddev_ts: f64,
     /// Instruction set.
     isa: &'static str,
-    /// What the machine can read, in GB/s.
+    /// What the machine could read meanwhile, in GB/s: like all limits and percents, the median over the runs.
     pub(super) limit_read_gbs: f64,
     /// What the machine can compute, in 10⁹ operations per second of its dot product of integers.
     limit_dot_gops: f64,
@@ -66,10 +67,20 @@ pub(super) struct Record {
 
 /// What one test came to.
 pub(super) struct Measured {
-    /// What the machine could do just before.
-    pub(super) limits: Limits,
     pub(super) work: Work,
-    pub(super) samples: Samples,
+    pub(super) runs: Vec<Run>,
+}
+
+impl Measured {
+    /// The median over the runs.
+    fn median(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        median(self.runs.iter().map(of).collect())
+    }
+
+    /// Percent of a limit that the runs reached, each beside its own; `ideal` is the time of one at that limit, in seconds.
+    fn percent(&self, ideal: impl Fn(&Limits) -> f64) -> f64 {
+        self.median(|run| 100.0 * ideal(&run.limits) / run.time.as_secs_f64().max(1e-9))
+    }
 }
 
 impl Record {
@@ -79,10 +90,13 @@ impl Record {
         setup: &Setup,
         test: &Test,
         isa: Isa,
-        Measured { limits, work, samples }: Measured,
+        measured: Measured,
     ) -> Self {
+        let times = measured.runs.iter().map(|run| run.time).collect();
+        let samples = Samples::new(times, test.n_counted());
+        let limit = |of: fn(&Limits) -> f64| measured.median(|run| of(&run.limits)) * 1e-9;
         let ((avg_ns, stddev_ns), (avg_ts, stddev_ts)) = (samples.of_ns(), samples.of_ts());
-        let percent = |ideal_seconds: f64| 100.0 * ideal_seconds / (avg_ns * 1e-9);
+        let work = &measured.work;
         let kv = kv_name(setup.kv_type());
         Self {
             build_commit: env!("CARGO_PKG_VERSION"),
@@ -110,15 +124,15 @@ impl Record {
             avg_ts,
             stddev_ts,
             isa: isa.name(),
-            limit_read_gbs: limits.read_bytes * 1e-9,
-            limit_dot_gops: limits.dot_ops * 1e-9,
-            limit_fma_gops: limits.fma_ops * 1e-9,
-            read_percent: percent(work.read_seconds(&limits)),
-            peak_percent: percent(work.ops_seconds(&limits)),
+            limit_read_gbs: limit(|it| it.read_bytes),
+            limit_dot_gops: limit(|it| it.dot_ops),
+            limit_fma_gops: limit(|it| it.fma_ops),
+            read_percent: measured.percent(|limits| work.read_seconds(limits)),
+            peak_percent: measured.percent(|limits| work.ops_seconds(limits)),
             samples_ns: samples.ns,
             samples_ts: samples.ts,
             test: test.name(),
-            peak_gops: work.peak_ops(&limits) * 1e-9,
+            peak_gops: measured.median(|run| work.peak_ops(&run.limits)) * 1e-9,
         }
     }
 }

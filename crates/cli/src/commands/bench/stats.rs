@@ -1,4 +1,4 @@
-//! Mean and deviation of the runs of a test.
+//! Mean, deviation and median of the runs of a test.
 
 use std::time::Duration;
 
@@ -41,6 +41,16 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     (mean, (squares / (n - 1.0)).sqrt())
 }
 
+/// The middle one, or the mean of the two in the middle; 0 for none.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let (below, above) = (values.len().saturating_sub(1) / 2, values.len() / 2);
+    match (values.get(below), values.get(above)) {
+        (Some(a), Some(b)) => (a + b) / 2.0,
+        _ => 0.0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +63,13 @@ mod tests {
         );
         assert_eq!(mean_and_deviation(&[3.0]), (3.0, 0.0));
         assert_eq!(mean_and_deviation(&[]), (0.0, 0.0));
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![5.0, 1.0, 3.0]), 3.0);
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 9.0]), 3.5);
+        assert_eq!((median(vec![7.0]), median(Vec::new())), (7.0, 0.0));
     }
 
     #[test]
