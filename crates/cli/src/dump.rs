@@ -10,11 +10,16 @@ use minfer_graph::{Compiled, GraphParams, GraphType, StepError, compile};
 
 use crate::args::{DumpArgs, DumpStep};
 use crate::error::CliError;
+use crate::files;
 
 /// Writes what is asked for; `n_ubatch` is the size of a chunk of a prompt.
 pub(crate) fn write(context: &Context, n_ubatch: usize, args: &DumpArgs) -> anyhow::Result<()> {
     if !args.is_wanted() {
         return Ok(());
+    }
+    for (path, role) in [(&args.dump_graph, "the graph as DOT"), (&args.dump_graph_json, "the graph as JSON")]
+    {
+        path.as_deref().map_or(Ok(()), |path| files::writes(path, role))?;
     }
     let compiled = compiled(context, &params(context, n_ubatch, args.dump_graph_step))?;
     if let Some(path) = &args.dump_graph {

@@ -10,7 +10,7 @@ use crate::args::{ComputeArgs, ContextArgs, OpenArgs};
 use crate::error::CliError;
 use crate::progress::{Meter, Unit};
 use crate::shell::Shell;
-use crate::{dump, open, profile, report, units};
+use crate::{dump, files, open, profile, report, units};
 
 /// Opens a model and checks that it can be run; the weights are read when a context needs them.
 pub(crate) fn load(name: &str, args: &OpenArgs) -> anyhow::Result<Arc<Model>> {
@@ -95,12 +95,21 @@ pub(crate) fn finish(context: &mut Context, args: &ComputeArgs, shell: &Shell) -
     Ok(context.finish_trace()?)
 }
 
+/// Notes the files that a run writes as it goes.
+pub(crate) fn claim_outputs(args: &ComputeArgs, shell: &Shell) -> Result<(), CliError> {
+    if let Some(path) = args.trace.as_ref().or(shell.env.trace.as_ref()) {
+        files::writes(path, "the trace")?;
+    }
+    args.profile.as_deref().map_or(Ok(()), |path| files::writes(path, "the profile"))
+}
+
 fn set_up(
     model: &Arc<Model>,
     settings: &ContextParams,
     args: &ComputeArgs,
     shell: &Shell,
 ) -> anyhow::Result<Context> {
+    claim_outputs(args, shell)?;
     let mut context = Context::without_weights(model, settings)?;
     if let Some(path) = &args.profile {
         // Found out before the work, not after it.

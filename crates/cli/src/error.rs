@@ -74,6 +74,16 @@ pub(crate) enum CliError {
         /// The file.
         path: PathBuf,
     },
+    /// An output would replace a file that the run reads, or another output.
+    #[error("{}, for {role}, is the same file as {other}; name another", path.display())]
+    SameFile {
+        /// The file, as it was named last.
+        path: PathBuf,
+        /// What it was to be then.
+        role: &'static str,
+        /// What it is already.
+        other: &'static str,
+    },
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     WriteFile {
@@ -148,6 +158,7 @@ impl CliError {
             Self::NoModel | Self::ExtraArgument { .. } | Self::Missing { .. } | Self::NoKeys { .. } => {
                 Fault::Usage
             }
+            Self::SameFile { .. } => Fault::Usage,
             Self::ReadFile { .. } | Self::ForeignOutput { .. } => Fault::Model,
             Self::MixedCache | Self::NoTerminal | Self::TextAndTokens | Self::NoTest => Fault::Usage,
             Self::GraphSetting { .. } | Self::NoDotDiff | Self::StepSize(_) => Fault::Usage,

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::CliError;
+use crate::files;
 use crate::report;
 
 /// The most that is read of anything, in bytes; the tokenizer takes no longer text.
@@ -50,7 +51,10 @@ impl Source {
         let origin = self.origin();
         let bytes = match self {
             Self::Argument(text) => return Ok(text),
-            Self::File(path) => read_file(&path).map_err(CliError::read_file(&path))?,
+            Self::File(path) => {
+                files::reads(&path, "the input")?;
+                read_file(&path).map_err(CliError::read_file(&path))?
+            }
             Self::Stdin => read_stdin().map_err(CliError::ReadStdin)?,
         };
         if bytes.len() as u64 > MAX_BYTES {

@@ -12,6 +12,7 @@ mod env;
 mod error;
 mod escape;
 mod fault;
+mod files;
 mod hint;
 mod input;
 mod interrupt;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use minfer_gguf::{Gguf, OpenOptions};
 
 use crate::args::OpenArgs;
+use crate::files;
 use crate::progress::FetchProgress;
 
 /// Finds the model, fetching it if need be, opens it, and puts in the metadata that the user states.
@@ -21,5 +22,7 @@ pub(crate) fn open(name: &str, args: &OpenArgs) -> anyhow::Result<Gguf> {
 pub(crate) fn find(name: &str, args: &OpenArgs) -> anyhow::Result<PathBuf> {
     let options = minfer_hub::Options { offline: args.offline, ..Default::default() };
     let mut progress = FetchProgress::new();
-    Ok(minfer_hub::resolve(name, &options, &mut |event| progress.event(event))?)
+    let path = minfer_hub::resolve(name, &options, &mut |event| progress.event(event))?;
+    files::reads(&path, "the model")?;
+    Ok(path)
 }

@@ -293,7 +293,7 @@ const CHILD: &str = "MINFER_HUB_TEST_CHILD";
 
 /// Not a test of its own: what the killed process runs.
 #[test]
-#[ignore = "run by a_kill_in_the_middle_leaves_no_file_and_the_next_fetch_cleans_up"]
+#[ignore = "the process that another test kills: cargo test -p minfer-hub --test fetch a_kill_in_the_middle"]
 fn child_that_fetches() {
     let Some(folder) = std::env::var_os(CHILD).map(PathBuf::from) else { return };
     let options = Options {

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
 /// What is typed, and the flag that it means.
-pub(super) const SHORTS: [(&str, &str); 11] = [
+pub(super) const SHORTS: [(&str, &str); 13] = [
     ("-ngl", "--gpu-layers"),
     ("-ub", "--ubatch-size"),
     ("-tb", "--threads-batch"),

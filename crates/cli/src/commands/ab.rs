@@ -53,7 +53,7 @@ fn side(
     let other = settings.model.as_deref().map(|name| engine::load(name, &args.model.open)).transpose()?;
     let model = other.as_ref().unwrap_or(model);
     let mut params = engine::default_params(model, shell);
-    params.n_ctx = n_prompt + args.n_generate;
+    params.n_ctx = n_prompt.saturating_add(args.n_generate);
     let mut context = Context::without_weights(model, &settings.apply(params))?;
     engine::load_weights(&mut context, shell)?;
     Ok(context)

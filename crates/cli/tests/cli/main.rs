@@ -5,6 +5,7 @@
 mod ab;
 mod batch;
 mod bench;
+mod files;
 mod grammar;
 mod graph;
 mod hostile;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 /// Where they are.
-pub struct Clients {
+pub(crate) struct Clients {
     folder: PathBuf,
 }
 
@@ -15,7 +15,7 @@ static INSTALLING: Mutex<()> = Mutex::new(());
 
 impl Clients {
     /// Installs them from the lists in `scripts`, unless that was done; says why not and gives nothing where it cannot be.
-    pub fn install(scripts: &Path) -> Option<Clients> {
+    pub(crate) fn install(scripts: &Path) -> Option<Clients> {
         for tool in ["python3", "npm"] {
             if Command::new(tool).arg("--version").output().is_err() {
                 eprintln!("skipped: {tool} is not installed, and the clients are tested with it");
@@ -57,7 +57,7 @@ impl Clients {
     }
 
     /// The command that runs a script.
-    pub fn command(&self, script: &str) -> Command {
+    pub(crate) fn command(&self, script: &str) -> Command {
         let program = if script.ends_with(".mjs") { PathBuf::from("node") } else { self.python() };
         let mut command = Command::new(program);
         command.arg(self.folder.join(script)).current_dir(&self.folder);

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The longest that a model may take to be there.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-pub struct Serving {
+pub(crate) struct Serving {
     child: Child,
     /// Where it listens.
     pub url: String,
@@ -17,7 +17,7 @@ pub struct Serving {
 
 impl Serving {
     /// Starts it with a model that it calls `m`, on a port that is free, with the key `secret`.
-    pub fn start(model: &Path, args: &[&str]) -> Serving {
+    pub(crate) fn start(model: &Path, args: &[&str]) -> Serving {
         let mut command = Command::new(env!("CARGO_BIN_EXE_minfer"));
         command.arg("serve").arg(model).args([
             "--port",

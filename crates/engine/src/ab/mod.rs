@@ -129,7 +129,7 @@ pub fn compare(
     n_generate: usize,
     progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<AbReport, EngineError> {
-    let total = 2 * (prompt.len() + n_generate);
+    let total = prompt.len().saturating_add(n_generate).saturating_mul(2);
     let mut done = 0;
     let mut ran = |n: usize| {
         done += n;

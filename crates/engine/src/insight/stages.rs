@@ -6,7 +6,7 @@ use minfer_graph::export::{self, Snapshot};
 use minfer_graph::{GraphType, Stage, StepError};
 use serde_json::{Value, json};
 
-use crate::context::ContextParams;
+use crate::context::{ContextParams, MAX_STEP};
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::setup::Setup;
@@ -33,6 +33,12 @@ pub enum StepSizeError {
         /// Sequences asked for.
         n_sequences: usize,
     },
+    /// No step can be so large.
+    #[error("a step of {n_tokens} tokens is too large: {MAX_STEP} at most")]
+    Limit {
+        /// Tokens asked for.
+        n_tokens: usize,
+    },
     /// Every row of logits belongs to a token.
     #[error("a step of {n_tokens} tokens cannot give {n_out} rows of logits")]
     Rows {
@@ -53,6 +59,9 @@ impl StepSize {
         let (n_tokens, n_out) = (n_tokens.unwrap_or(n_sequences), n_out.unwrap_or(n_sequences));
         if n_tokens < n_sequences {
             return Err(StepSizeError::Tokens { n_tokens, n_sequences });
+        }
+        if n_tokens > MAX_STEP {
+            return Err(StepSizeError::Limit { n_tokens });
         }
         if n_out > n_tokens {
             return Err(StepSizeError::Rows { n_tokens, n_out });

@@ -9,12 +9,14 @@ use serde_json::{Map, Value};
 
 use super::asked::Asked;
 use crate::error::CliError;
+use crate::files;
 
 /// The most that is read; OpenAI takes a fifth of it.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// The whole input.
 pub(super) fn read(path: &Path) -> Result<String, CliError> {
+    files::reads(path, "the requests")?;
     let failed = |source| CliError::ReadFile { path: path.into(), source };
     let mut text = String::new();
     let file = File::open(path).map_err(failed)?;

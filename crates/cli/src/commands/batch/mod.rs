@@ -25,7 +25,7 @@ use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::progress::{Meter, Unit};
 use crate::shell::Shell;
-use crate::{engine, report};
+use crate::{engine, files, report};
 
 use input::Line;
 use output::Output;
@@ -37,6 +37,8 @@ const GLANCE: Duration = Duration::from_millis(100);
 const WAITING_PER_RUNNING: usize = 2;
 
 pub(super) fn run(args: &BatchArgs, shell: &mut Shell) -> anyhow::Result<()> {
+    files::writes(&args.output, "the answers")?;
+    engine::claim_outputs(&args.context.compute, shell)?;
     let text = input::read(&args.input)?;
     let lines = input::lines(&text);
     let output = Output::open(&args.output, &lines)?;

@@ -16,13 +16,16 @@ use crate::args::LogitsArgs;
 use crate::error::CliError;
 use crate::rows::Wanted;
 use crate::shell::Shell;
-use crate::{engine, prompt, rows};
+use crate::{engine, files, prompt, rows};
 
 use position::Position;
 
 pub(super) fn run(args: LogitsArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let (name, argument) = args.model.require(args.prompt.argument.as_deref())?;
     let model = engine::load(&name, &args.model.open)?;
+    if let Some(path) = &args.out {
+        files::writes(path, "the logits")?;
+    }
     let tokens = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;
     let n_ubatch = args.context.compute.n_ubatch();
     let wanted =

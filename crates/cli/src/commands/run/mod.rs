@@ -15,7 +15,7 @@ use minfer_hub::DEFAULT_MODEL;
 use crate::args::RunArgs;
 use crate::input::Source;
 use crate::shell::Shell;
-use crate::{engine, printer};
+use crate::{engine, files, printer};
 
 use keeper::Keeper;
 use opening::Opening;
@@ -26,6 +26,10 @@ pub(super) fn run(args: RunArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let source = args.prompt.source(selection.rest)?;
     let model = engine::load(selection.model.as_deref().unwrap_or(DEFAULT_MODEL), &args.model.open)?;
     let grammar = args.grammar.compile(&model)?;
+    if let Some(path) = &args.session {
+        let claim = if args.session_ro { files::reads } else { files::writes };
+        claim(path, "the session")?;
+    }
     let settings = Settings {
         params: args.sampling.params(),
         grammar: grammar.clone(),
