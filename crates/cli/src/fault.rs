@@ -112,6 +112,7 @@ fn of_hub(error: &HubError) -> Fault {
 fn of_server(error: &ServerError) -> Fault {
     match error {
         ServerError::Listen { .. } | ServerError::Threads { .. } => Fault::Machine,
+        ServerError::Tls(_) => Fault::Model,
     }
 }
 

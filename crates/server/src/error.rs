@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use minfer_engine::sampler::ParamError;
 use minfer_engine::{EngineError, Fault};
 
 use crate::dialect::Dialect;
@@ -79,6 +80,13 @@ impl From<&EngineError> for ApiError {
     fn from(error: &EngineError) -> Self {
         let message = error.to_string();
         match (error, error.fault()) {
+            (EngineError::SamplerSetting(setting), _) => {
+                Self::bad("invalid_value", message).at(field_of(setting))
+            }
+            (EngineError::Stop(_), _) => Self::bad("invalid_value", message).at("stop"),
+            (EngineError::Token { .. } | EngineError::EmptyPrompt, _) => {
+                Self::bad("invalid_value", message).at("prompt")
+            }
             (EngineError::ContextFull { .. }, _) => Self::bad("context_length_exceeded", message),
             (EngineError::Template(_), Fault::BadRequest) => {
                 Self::bad("invalid_messages", message).at("messages")
@@ -97,6 +105,13 @@ impl From<&EngineError> for ApiError {
                 Self::internal()
             }
         }
+    }
+}
+
+fn field_of(error: &ParamError) -> &'static str {
+    match error {
+        ParamError::Range { field, .. } => field,
+        ParamError::BiasToken { .. } | ParamError::BiasValue { .. } => "logit_bias",
     }
 }
 

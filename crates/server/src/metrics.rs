@@ -11,7 +11,8 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use minfer_engine::{Engine, EngineStats, Generated};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -157,8 +158,30 @@ impl Collector for OfEngine {
             let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
             gauge.encode(metric)?;
         }
-        Ok(())
+        let stalls = classes(stats.stalls.classes().map(|(bound, n)| (bound.map(|it| it.as_secs_f64()), n)));
+        let help = "How long streams waited for a token";
+        histogram(&mut encoder, "minfer:stall_seconds", help, stats.stalls.total().as_secs_f64(), &stalls)?;
+        let batches = classes(stats.batches.classes().map(|(bound, n)| (bound.map(|it| it as f64), n)));
+        let help = "Answers that got a token in one step";
+        histogram(&mut encoder, "minfer:batch_size", help, stats.batches.total() as f64, &batches)
     }
+}
+
+/// Bounds and counts; the last class has no bound.
+fn classes(all: impl Iterator<Item = (Option<f64>, u64)>) -> Vec<(f64, u64)> {
+    all.map(|(bound, n)| (bound.unwrap_or(f64::INFINITY), n)).collect()
+}
+
+fn histogram(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    sum: f64,
+    classes: &[(f64, u64)],
+) -> Result<(), fmt::Error> {
+    let n = classes.iter().map(|(_, n)| n).sum();
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    metric.encode_histogram::<NoLabelSet>(sum, n, classes, None)
 }
 
 fn counters(stats: &EngineStats) -> [(&'static str, &'static str, u64); 6] {

@@ -97,3 +97,36 @@ async fn wrong_method(request: axum::extract::Request) -> ApiError {
     let message = format!("{} is not asked with {}", request.uri().path(), request.method());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_document_has_the_routes_and_no_others() {
+        let document: Value = serde_json::from_str(crate::OPENAPI).unwrap();
+        let mut documented = BTreeSet::new();
+        for (path, operations) in document["paths"].as_object().unwrap() {
+            for method in operations.as_object().unwrap().keys() {
+                documented.insert(format!("{} {path}", method.to_uppercase()));
+            }
+        }
+        let endpoint = |it: &Endpoint| format!("{} {}", it.method, it.path.replace("{*", "{"));
+        let there: BTreeSet<String> = all().endpoints.iter().map(endpoint).collect();
+        assert_eq!(documented, there);
+    }
+
+    #[test]
+    fn the_document_refers_to_what_it_has() {
+        let document: Value = serde_json::from_str(crate::OPENAPI).unwrap();
+        let text = document.to_string();
+        for reference in text.split("\"$ref\":\"#").skip(1) {
+            let pointer = reference.split('"').next().unwrap();
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
+        }
+    }
+}

@@ -15,11 +15,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
 use crate::config::ServerConfig;
 use crate::io::TimedIo;
 use crate::routes;
 use crate::state::App;
+use crate::tls::{self, TlsError};
 
 /// Threads that wait for sockets and events; nothing is computed on them.
 const N_THREADS: usize = 2;
@@ -47,6 +49,9 @@ pub enum ServerError {
         /// Why not.
         source: io::Error,
     },
+    /// Certificate and key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The threads could not be started.
     #[error("the server's threads could not be started: {source}")]
     Threads {
@@ -67,6 +72,7 @@ pub struct Server {
 impl Server {
     /// Starts to listen; requests go to `engine`.
     pub fn start(engine: Engine, config: ServerConfig) -> Result<Server, ServerError> {
+        let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
         let addr = SocketAddr::new(config.host, config.port);
         let failed = |source| ServerError::Listen { addr, source };
         let listener = std::net::TcpListener::bind(addr).map_err(failed)?;
@@ -82,7 +88,7 @@ impl Server {
         let listener = runtime.block_on(async { TcpListener::from_std(listener) }).map_err(failed)?;
         let app = Arc::new(App::new(engine, config));
         let (stop, stopping) = watch::channel(false);
-        let task = runtime.spawn(serve(listener, app.clone(), stopping));
+        let task = runtime.spawn(serve(listener, app.clone(), tls, stopping));
         Ok(Server { addr, app, stop, task, runtime })
     }
 
@@ -135,7 +141,12 @@ impl Server {
 }
 
 /// Takes connections until it is told to stop; then waits for them, with a bound.
-async fn serve(listener: TcpListener, app: Arc<App>, mut stopping: watch::Receiver<bool>) {
+async fn serve(
+    listener: TcpListener,
+    app: Arc<App>,
+    tls: Option<TlsAcceptor>,
+    mut stopping: watch::Receiver<bool>,
+) {
     let router = routes::router(&app);
     let connections = Arc::new(Semaphore::new(app.config().max_connections));
     let graceful = GracefulShutdown::new();
@@ -153,8 +164,9 @@ async fn serve(listener: TcpListener, app: Arc<App>, mut stopping: watch::Receiv
             () = stopped(&mut stopping) => break,
         };
         let (router, watcher, timeout) = (router.clone(), graceful.watcher(), app.config().timeout);
+        let tls = tls.clone();
         tokio::spawn(async move {
-            connection(stream, router, watcher, timeout).await;
+            connection(stream, tls, router, watcher, timeout).await;
             drop(permit);
         });
     }
@@ -177,10 +189,21 @@ async fn drain(app: &App, graceful: GracefulShutdown) {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, watcher: Watcher, timeout: Duration) {
+async fn connection(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    watcher: Watcher,
+    timeout: Duration,
+) {
     // Tokens are small, and go out one by one.
     let _ = stream.set_nodelay(true);
-    http(stream, router, watcher, timeout).await;
+    let Some(tls) = tls else { return http(stream, router, watcher, timeout).await };
+    match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => http(stream, router, watcher, timeout).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a client could not agree on TLS"),
+        Err(_) => tracing::debug!("a client was too slow with TLS"),
+    }
 }
 
 async fn http<S>(stream: S, router: Router, watcher: Watcher, timeout: Duration)

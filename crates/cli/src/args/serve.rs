@@ -46,6 +46,12 @@ pub(crate) struct ServeArgs {
     /// File with a key on each line
     #[arg(long, value_name = "FILE", help_heading = CONNECTIONS)]
     pub(crate) api_key_file: Option<PathBuf>,
+    /// Certificate in PEM, those that vouch for it after it: serve HTTPS
+    #[arg(long, value_name = "FILE", requires = "ssl_key_file", help_heading = CONNECTIONS)]
+    pub(crate) ssl_cert_file: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "ssl_cert_file", help_heading = CONNECTIONS)]
+    pub(crate) ssl_key_file: Option<PathBuf>,
     /// Origins whose pages may call, separated by commas; * for all
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = CONNECTIONS)]
     pub(crate) cors_origins: Vec<String>,
@@ -85,6 +91,9 @@ pub(crate) struct ServeArgs {
     /// Write prompts to the log, too
     #[arg(long, help_heading = LOG)]
     pub(crate) log_prompts: bool,
+    /// Write the description of all endpoints in OpenAPI to standard output, and serve nothing
+    #[arg(long)]
+    pub(crate) print_openapi: bool,
     #[command(flatten)]
     pub(crate) context: ContextArgs,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use minfer_engine::{Engine, EngineParams, Model};
-use minfer_server::{Server, ServerConfig};
+use minfer_server::{OPENAPI, Server, ServerConfig, TlsFiles};
 
 use crate::args::{LogFormat, LogLevel, ServeArgs};
 use crate::error::CliError;
@@ -15,6 +15,9 @@ use crate::{engine, report};
 const GLANCE: Duration = Duration::from_millis(50);
 
 pub(super) fn run(args: &ServeArgs, shell: &mut Shell) -> anyhow::Result<()> {
+    if args.print_openapi {
+        return Ok(shell.out.exact(OPENAPI)?);
+    }
     let name = args.model.name()?;
     let api_keys = keys(args)?;
     start_log(args);
@@ -32,7 +35,8 @@ pub(super) fn run(args: &ServeArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let config = ServerConfig { names, api_keys, insight, ..config(args) };
     let server = Server::start(engine.clone(), config)?;
     server.stop_on_sigterm()?;
-    report::note(format_args!("listening on http://{}", server.addr()));
+    let scheme = if args.ssl_cert_file.is_some() { "https" } else { "http" };
+    report::note(format_args!("listening on {scheme}://{}", server.addr()));
     wait(&server);
     server.join();
     let mut context = engine.close()?;
@@ -49,9 +53,15 @@ fn config(args: &ServeArgs) -> ServerConfig {
         timeout: Duration::from_secs(args.timeout),
         max_time: args.max_time.map(Duration::from_secs),
         drain: Duration::from_secs(args.drain),
+        tls: tls(args),
         log_prompts: args.log_prompts,
         ..ServerConfig::default()
     }
+}
+
+fn tls(args: &ServeArgs) -> Option<TlsFiles> {
+    let (cert, key) = args.ssl_cert_file.clone().zip(args.ssl_key_file.clone())?;
+    Some(TlsFiles { cert, key })
 }
 
 /// Waits until the server has stopped; Ctrl-C asks it to.
@@ -78,10 +88,9 @@ pub(super) fn names(alias: &[String], name: &str, model: &Model) -> Vec<String> 
     let path = model.file().files().next().and_then(|file| file.path);
     let parts = path.iter().flat_map(|path| [path.file_stem(), path.file_name()]).flatten();
     let mut names: Vec<String> = parts.map(|part| part.to_string_lossy().into_owned()).collect();
-    // A path is no name that a client would say, but it may.
-    let at = if name.contains(['/', '\\']) { names.len() } else { 0 };
-    if !names.iter().any(|known| known == name) {
-        names.insert(at, name.to_owned());
+    // Where a file lies is nobody's business but ours.
+    if !name.contains(['/', '\\']) && !names.iter().any(|known| known == name) {
+        names.insert(0, name.to_owned());
     }
     names
 }

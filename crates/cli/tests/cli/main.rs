@@ -20,6 +20,8 @@ mod render;
 mod run;
 mod schema;
 mod selftest;
+#[cfg(unix)]
+mod serve;
 mod session;
 mod support;
 mod terminal;

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub use stats::{EngineStats, StallHistogram};
+pub use stats::{BatchHistogram, EngineStats, StallHistogram};
 pub use stream::EventStream;
 
 use crate::context::{Context, ContextParams};

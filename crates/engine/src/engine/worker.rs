@@ -234,6 +234,7 @@ impl Worker {
         }
         self.pace.observe(size, start.elapsed());
         self.note_tokens(&before);
+        self.stats.batches.add(size.n_streams);
         self.stats.n_steps += 1;
         self.stats.n_prompt += size.n_read as u64;
     }

@@ -17,7 +17,7 @@ use crate::frames::Framing;
 use crate::state::{App, SharedApp, unix_now};
 
 /// How hard a model may think, as OpenAI says it.
-const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
+pub(super) const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
 
 /// A body that could be read.
 #[derive(Clone, Debug)]
@@ -97,17 +97,23 @@ fn n_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
 
 /// Arguments of the template; effort is one of them.
 fn template_kwargs(fields: &mut Fields) -> Result<serde_json::Map<String, Value>, ApiError> {
-    let mut kwargs = serde_json::Map::new();
-    if let Some(effort) = fields.one_of("reasoning_effort", &EFFORTS)? {
-        kwargs.insert("reasoning_effort".into(), EFFORTS[effort].into());
-        if EFFORTS[effort] == "none" {
-            kwargs.insert("enable_thinking".into(), false.into());
-        }
-    }
+    let mut kwargs = effort_kwargs(fields.one_of("reasoning_effort", &EFFORTS)?);
     if let Some(given) = fields.object("chat_template_kwargs")? {
         kwargs.extend(given.into_map());
     }
     Ok(kwargs)
+}
+
+/// What an effort, by its place in the list, tells the template.
+pub(super) fn effort_kwargs(effort: Option<usize>) -> serde_json::Map<String, Value> {
+    let mut kwargs = serde_json::Map::new();
+    if let Some(effort) = effort.map(|effort| EFFORTS[effort]) {
+        kwargs.insert("reasoning_effort".into(), effort.into());
+        if effort == "none" {
+            kwargs.insert("enable_thinking".into(), false.into());
+        }
+    }
+    kwargs
 }
 
 /// `stream` and `stream_options`.

@@ -27,7 +27,8 @@ pub(super) fn read(fields: &mut Fields) -> Result<ResponseFormat, ApiError> {
     }
 }
 
-fn response_format(mut format: Fields) -> Result<ResponseFormat, ApiError> {
+/// Reads the object that says it.
+pub(super) fn response_format(mut format: Fields) -> Result<ResponseFormat, ApiError> {
     let kind = format.one_of("type", &TYPES)?;
     match kind.map(|index| TYPES[index]) {
         None => Err(format.wrong("type", crate::fields::one_of(&TYPES))),

@@ -21,7 +21,8 @@ pub(super) fn read(fields: &mut Fields) -> Result<Vec<Value>, ApiError> {
     }
 }
 
-fn read_message(message: Value, path: String) -> Result<Value, ApiError> {
+/// Reads one, which stands at `path`.
+pub(super) fn read_message(message: Value, path: String) -> Result<Value, ApiError> {
     let mut fields = Fields::of(message, path)?;
     let Some(role) = fields.one_of("role", &ROLES)? else {
         return Err(fields.wrong("role", crate::fields::one_of(&ROLES)));

@@ -10,6 +10,7 @@ mod logprobs;
 mod messages;
 mod models;
 mod prompt;
+mod responses;
 pub(crate) mod settings;
 mod tools;
 pub(crate) mod usage;
@@ -33,6 +34,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
     routes
         .post("/v1/chat/completions", chat::create)
         .post("/v1/completions", completions::create)
+        .post("/v1/responses", responses::create)
         .get("/v1/models", models::list)
         .get("/v1/models/{*model}", models::retrieve)
 }

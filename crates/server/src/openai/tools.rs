@@ -9,7 +9,7 @@ use crate::error::ApiError;
 use crate::fields::Fields;
 
 /// Most tools, as for OpenAI.
-const MAX_TOOLS: usize = 128;
+pub(super) const MAX_TOOLS: usize = 128;
 
 /// Longest name of a tool.
 const MAX_NAME: usize = 64;
@@ -25,16 +25,20 @@ pub(super) fn read(fields: &mut Fields) -> Result<(Vec<Tool>, ToolChoice), ApiEr
     }
     let list = fields.list("tools", MAX_TOOLS)?.unwrap_or_default();
     let tools = list.into_iter().enumerate().map(|(index, tool)| read_tool(tool, &format!("tools[{index}]")));
-    let tools = tools.collect::<Result<Vec<_>, _>>()?;
-    let mut names = HashSet::new();
-    if let Some(twice) = tools.iter().find(|tool| !names.insert(&tool.name)) {
-        return Err(ApiError::field(
-            "tools",
-            format_args!("of different names; '{}' is there twice", twice.name),
-        ));
-    }
+    let tools = distinct(tools.collect::<Result<Vec<_>, _>>()?)?;
     let choice = read_choice(fields, &tools)?;
     Ok((tools, choice))
+}
+
+/// Tools of different names.
+pub(super) fn distinct(tools: Vec<Tool>) -> Result<Vec<Tool>, ApiError> {
+    let mut names = HashSet::new();
+    match tools.iter().find(|tool| !names.insert(&tool.name)) {
+        Some(twice) => {
+            Err(ApiError::field("tools", format_args!("of different names; '{}' is there twice", twice.name)))
+        }
+        None => Ok(tools),
+    }
 }
 
 fn read_tool(definition: Value, path: &str) -> Result<Tool, ApiError> {
@@ -45,6 +49,11 @@ fn read_tool(definition: Value, path: &str) -> Result<Tool, ApiError> {
     let Some(mut function) = fields.object("function")? else {
         return Err(fields.wrong("function", "an object"));
     };
+    read_function(&mut function, definition)
+}
+
+/// Reads what is said of a function.
+pub(super) fn read_function(function: &mut Fields, definition: Value) -> Result<Tool, ApiError> {
     let name = function.required_string("name")?;
     if !is_name(&name) {
         return Err(function.wrong("name", "1 to 64 letters, digits, dots, dashes or underscores"));
@@ -61,22 +70,43 @@ fn is_name(name: &str) -> bool {
 }
 
 fn read_choice(fields: &mut Fields, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
-    let Some(choice) = fields.take("tool_choice") else { return Ok(ToolChoice::Auto) };
-    let choice = match choice {
-        Value::String(word) if word == "auto" => return Ok(ToolChoice::Auto),
-        Value::String(word) if word == "none" => return Ok(ToolChoice::None),
-        Value::String(word) if word == "required" => ToolChoice::Required,
-        Value::Object(_) => ToolChoice::Named(named(choice)?),
+    let choice = read_word_or(fields, named)?;
+    check_choice(fields, choice, tools, "tool_choice.function.name")
+}
+
+/// Reads a word, or else what `named` finds in an object.
+pub(super) fn read_word_or(
+    fields: &mut Fields,
+    named: impl FnOnce(Value) -> Result<String, ApiError>,
+) -> Result<ToolChoice, ApiError> {
+    let choice = fields.take("tool_choice");
+    let word = choice.as_ref().and_then(Value::as_str);
+    match (word, choice.as_ref()) {
+        (Some("auto"), _) | (None, None) => Ok(ToolChoice::Auto),
+        (Some("none"), _) => Ok(ToolChoice::None),
+        (Some("required"), _) => Ok(ToolChoice::Required),
+        (_, Some(Value::Object(_))) => Ok(ToolChoice::Named(named(choice.unwrap_or_default())?)),
         _ => {
             let words = crate::fields::one_of(&CHOICES);
-            return Err(fields.wrong("tool_choice", format_args!("{words}, or an object that names a tool")));
+            Err(fields.wrong("tool_choice", format_args!("{words}, or an object that names a tool")))
         }
-    };
+    }
+}
+
+/// Refuses a choice that no tool can meet.
+pub(super) fn check_choice(
+    fields: &Fields,
+    choice: ToolChoice,
+    tools: &[Tool],
+    name_at: &'static str,
+) -> Result<ToolChoice, ApiError> {
     match &choice {
         ToolChoice::Named(name) if !tools.iter().any(|tool| tool.name == *name) => {
-            Err(ApiError::field("tool_choice.function.name", "the name of one of the tools"))
+            Err(ApiError::field(name_at, "the name of one of the tools"))
         }
-        _ if tools.is_empty() => Err(fields.wrong("tool_choice", "left out where there are no tools")),
+        ToolChoice::Required if tools.is_empty() => {
+            Err(fields.wrong("tool_choice", "left out where there are no tools"))
+        }
         _ => Ok(choice),
     }
 }

@@ -210,6 +210,8 @@ fn metrics_have_llama_cpps_names_and_histograms() {
         "minfer:time_to_first_token_seconds_count 1",
         "minfer:inter_token_seconds_count 11",
         "minfer:queue_seconds_count 1",
+        "minfer:stall_seconds_count 11",
+        "minfer:batch_size_sum 11",
         "minfer:responses_total{status=\"200\"} 1",
     ] {
         assert!(text.lines().any(|it| it.starts_with(line)), "{line} in {text}");

@@ -1,0 +1,124 @@
+//! `minfer serve`: the process, from its first line to its end.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// A server that runs; killed when dropped.
+struct Served {
+    child: Child,
+    addr: String,
+    log: BufReader<ChildStderr>,
+}
+
+impl Served {
+    fn start(more: &[&str]) -> Self {
+        let args = ["serve", TINY, "--port", "0"];
+        let mut child = Command::new(binary())
+            .args(args.iter().chain(more))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let addr = loop {
+            let mut line = String::new();
+            assert!(log.read_line(&mut line).unwrap() > 0, "it ended without listening");
+            if let Some((_, addr)) = line.trim().split_once("listening on http://") {
+                break addr.to_owned();
+            }
+        };
+        Self { child, addr, log }
+    }
+
+    /// The body of the answer.
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let body = body.to_string();
+        let mut stream = TcpStream::connect(&self.addr).unwrap();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
+    /// Asks it to end; gives its exit code and the rest of the log.
+    fn terminate(mut self) -> (Option<i32>, String) {
+        let killed = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(killed.success());
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn chat(text: &str) -> Value {
+    json!({ "messages": [{ "role": "user", "content": text }], "max_tokens": 12, "temperature": 0 })
+}
+
+#[test]
+fn it_says_what_run_says_and_ends_when_asked() {
+    let served = Served::start(&[]);
+    let body = served.post("/v1/chat/completions", &chat("a secret"));
+    let run = minfer(["run", TINY, "a secret", "-n", "12", "--temp", "0", "--no-timings"]).assert().success();
+    let said = stdout(&run);
+    assert_eq!(body["choices"][0]["message"]["content"], said.strip_suffix('\n').unwrap_or(&said));
+    assert_eq!(body["model"], "tiny");
+    let raw = served.post("/v1/completions", &json!({ "prompt": "abc", "max_tokens": 9, "seed": 3 }));
+    let run = minfer(["generate", TINY, "-p", "abc", "-n", "9", "-s", "3", "--json"]).assert().success();
+    assert_eq!(raw["choices"][0]["text"], json(&run)["text"]);
+    let (code, log) = served.terminate();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("/v1/chat/completions") && !log.contains("a secret"), "{log}");
+}
+
+#[test]
+fn prompts_are_in_the_log_if_that_is_asked_for() {
+    let served = Served::start(&["--log-prompts", "--log-format", "json", "--alias", "one,two"]);
+    assert_eq!(served.post("/v1/chat/completions", &chat("a secret"))["model"], "one");
+    let (_, log) = served.terminate();
+    let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(
+        lines.iter().any(|line| line["prompt"].as_str().is_some_and(|it| it.contains("a secret"))),
+        "{log}"
+    );
+    assert!(
+        lines.iter().any(|line| line["path"] == "/v1/chat/completions" && line["status"] == 200),
+        "{log}"
+    );
+}
+
+#[test]
+fn the_description_is_the_committed_one() {
+    let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+    let printed = minfer(["serve", "--print-openapi"]).assert().success();
+    assert_eq!(stdout(&printed), std::fs::read_to_string(committed).unwrap());
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let refused = minfer(["serve", TINY, "--port", &port]).assert().code(5);
+    assert!(stderr(&refused).contains("cannot listen on 127.0.0.1"), "{}", stderr(&refused));
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    std::fs::write(&keys, "\n").unwrap();
+    let refused = minfer(["serve", TINY, "--api-key-file", keys.to_str().unwrap()]).assert().code(2);
+    assert!(stderr(&refused).contains("has no API key"), "{}", stderr(&refused));
+    minfer(["serve", TINY, "--ssl-cert-file", "x"]).assert().code(2);
+}
