@@ -55,6 +55,7 @@ impl ResponsesCall {
             tool_choice,
             parallel_tool_calls: fields.bool("parallel_tool_calls")?.unwrap_or(true),
             template_kwargs,
+            prefill: None,
             settings,
         };
         let stream = fields.bool("stream")?.unwrap_or(false);
