@@ -1,6 +1,6 @@
 //! The cases: each op alone, in the sizes and forms in which kernels differ.
 
-use minfer_gguf::TensorType;
+use minfer_gguf::{QuantError, TensorType};
 use minfer_graph::{
     AttnSpec, BackendSet, BuildError, CParams, ComputeGraph, DType, GraphBuilder, GraphParams, GraphType,
     Head, KvPart, KvSpec, KvType, NodeId, OpKind, QkvDims, RopeScaling, RopeSpec, RopeStyle, WeightData,
@@ -13,6 +13,7 @@ use super::data::{Random, Weights};
 const KV_BLOCK: usize = 32;
 
 /// The value of an input.
+#[derive(Clone)]
 pub(super) enum Given {
     I32(Vec<i32>),
     F32(Vec<f32>),
@@ -30,6 +31,27 @@ pub(super) struct Case {
     pub(super) kv: Vec<KvSpec>,
     pub(super) weights: Weights,
     pub(super) inputs: Vec<(&'static str, Given)>,
+}
+
+impl Case {
+    /// The same with its weights as F32: what a device is compared with, which quantizes no activations as the CPU does for
+    /// quantized weights.
+    pub(super) fn plain(&self) -> Result<Case, QuantError> {
+        let mut graph = self.graph.clone();
+        for weight in graph.nodes.iter_mut().flat_map(|node| &mut node.meta.weights) {
+            weight.dtype = TensorType::F32;
+        }
+        Ok(Case {
+            kind: self.kind,
+            dtype: self.dtype,
+            form: self.form.clone(),
+            graph,
+            params: self.params,
+            kv: self.kv.clone(),
+            weights: self.weights.plain()?,
+            inputs: self.inputs.clone(),
+        })
+    }
 }
 
 impl WeightSource for Case {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use minfer_gguf::{TensorType, can_quantize, quantize, scale_offsets};
+use minfer_gguf::{QuantError, TensorType, can_quantize, dequantize, quantize, scale_offsets};
 use minfer_graph::{WeightData, WeightRef, WeightSource};
 
 use crate::weights::next_version;
@@ -65,6 +65,18 @@ impl Weights {
         let bytes = blocks(dtype, shape[0] * shape[1], random);
         self.all.insert(name.into(), (dtype, shape, bytes));
         WeightRef { name: name.into(), dtype, shape }
+    }
+
+    /// The same numbers as F32.
+    pub(super) fn plain(&self) -> Result<Weights, QuantError> {
+        let mut plain = Weights::new();
+        for (name, (dtype, shape, bytes)) in &self.all {
+            let mut values = vec![0.0f32; shape.iter().product()];
+            dequantize(*dtype, bytes, &mut values)?;
+            let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            plain.all.insert(name.clone(), (TensorType::F32, *shape, bytes));
+        }
+        Ok(plain)
     }
 
     /// Makes every number of an F32 weight at least one half.
