@@ -2,6 +2,7 @@
 //!
 //! Every dialect reads its requests into a [`ChatRequest`] and writes what comes of [`open`] in its own way.
 
+mod constraint;
 mod open;
 mod request;
 mod templates;

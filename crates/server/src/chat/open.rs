@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use minfer_engine::{Model, Request, TokenConstraint};
+use minfer_engine::{CompiledGrammar, Model, Request};
 use minfer_text::reply::{ReplyFormat, ReplyOptions, Tools};
 
-use super::request::{ChatRequest, ResponseFormat, Settings, ToolChoice};
+use super::constraint::{self, Form};
+use super::request::{ChatRequest, Settings};
 use super::templates::Templates;
 use crate::answer::{Answers, Job};
 use crate::error::ApiError;
@@ -52,14 +53,15 @@ fn jobs_of(
     text: &str,
     request: &ChatRequest,
 ) -> Result<Vec<Job>, ApiError> {
-    refuse_forced_tools(request)?;
     let format = reply_format(templates, request);
     let shown = format.shown_tokens(model.tokenizer());
     let is_reasoning = format.opens_reasoning(text);
     let mut settings = request.settings.clone();
     settings.params.shown.clone_from(&shown);
     let reader = || reader(format, is_reasoning, shown.clone(), request);
-    prompt_jobs(&model.encode_chat(text)?, &settings, reader)
+    let form = Form { model, templates, request, format, in_reasoning: is_reasoning };
+    let grammar = form.compile()?;
+    Ok(jobs(&model.encode_chat(text)?, &settings, grammar.as_ref(), reader))
 }
 
 /// How the answer is written. Without tools on offer there are no calls to be read.
@@ -76,45 +78,30 @@ fn reader(format: ReplyFormat, in_reasoning: bool, shown: Vec<u32>, request: &Ch
     Reader::of(format, options, shown, max_calls, format!("call_{:016x}", random()))
 }
 
-/// The requests of a prompt, one for each answer.
-pub fn prompt_jobs(
+/// The requests of a raw prompt, one for each answer.
+pub fn prompt_jobs(model: &Model, prompt: &[u32], settings: &Settings) -> Result<Vec<Job>, ApiError> {
+    let grammar = constraint::of_format(model, &settings.format)?;
+    Ok(jobs(prompt, settings, grammar.as_ref(), || Reader::Plain))
+}
+
+/// One job for each answer; each has a constraint of its own.
+fn jobs(
     prompt: &[u32],
     settings: &Settings,
+    grammar: Option<&CompiledGrammar>,
     reader: impl Fn() -> Reader,
-) -> Result<Vec<Job>, ApiError> {
+) -> Vec<Job> {
     let job = |index: u64| {
         let mut params = settings.params.clone();
         // The first answer is what one alone would be.
         params.sampler.seed = params.sampler.seed.map(|seed| seed.wrapping_add(index));
         let request = Request {
-            constraint: constraint(&settings.format)?,
+            constraint: grammar.map(CompiledGrammar::constraint),
             priority: settings.priority,
             deadline: settings.deadline,
             ..Request::new(prompt.to_vec(), params)
         };
-        Ok(Job { request, reader: reader() })
+        Job { request, reader: reader() }
     };
     (0..settings.n as u64).map(job).collect()
-}
-
-/// What enforces a format.
-fn constraint(format: &ResponseFormat) -> Result<Option<Box<dyn TokenConstraint>>, ApiError> {
-    match format {
-        ResponseFormat::Text => Ok(None),
-        ResponseFormat::JsonObject | ResponseFormat::JsonSchema { .. } => {
-            Err(ApiError::unsupported("response_format", "this server cannot enforce it"))
-        }
-        ResponseFormat::Gbnf(_) | ResponseFormat::Lark(_) | ResponseFormat::Regex(_) => {
-            Err(ApiError::unsupported("grammar", "this server cannot enforce it"))
-        }
-    }
-}
-
-fn refuse_forced_tools(request: &ChatRequest) -> Result<(), ApiError> {
-    match request.tool_choice {
-        ToolChoice::Auto | ToolChoice::None => Ok(()),
-        ToolChoice::Required | ToolChoice::Named(_) => {
-            Err(ApiError::unsupported("tool_choice", "this server cannot force a call"))
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use minfer_engine::{EngineError, Model};
 use minfer_text::chat::{ChatTemplate, RenderInput};
-use minfer_text::reply::ReplyFormat;
+use minfer_text::reply::{CallShape, ReplyFormat};
 use serde_json::Value;
 
 use super::request::ChatRequest;
@@ -20,6 +20,8 @@ pub struct Templates {
 struct Ready {
     template: ChatTemplate,
     format: ReplyFormat,
+    /// How it writes a call, if it writes the arguments as one JSON object.
+    shape: Option<CallShape>,
 }
 
 impl Templates {
@@ -27,7 +29,8 @@ impl Templates {
     pub fn of(model: &Model) -> Self {
         let ready = |has_tools| {
             let template = model.chat_template(has_tools).map_err(|error| missing(&error))?;
-            Ok(Ready { format: ReplyFormat::detect(&template), template })
+            let format = ReplyFormat::detect(&template);
+            Ok(Ready { format, shape: format.call_shape(&template), template })
         };
         Self { plain: ready(false), with_tools: ready(true) }
     }
@@ -40,6 +43,11 @@ impl Templates {
     /// How replies are written in conversations with or without tools.
     pub fn reply_format(&self, has_tools: bool) -> ReplyFormat {
         self.ready(has_tools).as_ref().map(|ready| ready.format).unwrap_or_default()
+    }
+
+    /// How the template for conversations with tools writes a call, if it writes the arguments as one JSON object.
+    pub(super) fn call_shape(&self) -> Option<CallShape> {
+        self.with_tools.as_ref().ok().and_then(|ready| ready.shape.clone())
     }
 
     fn ready(&self, has_tools: bool) -> &Result<Ready, ApiError> {

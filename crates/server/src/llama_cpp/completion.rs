@@ -15,7 +15,6 @@ use crate::error::ApiError;
 use crate::fields::{Fields, whole};
 use crate::frames::Framing;
 use crate::openai::settings;
-use crate::reader::Reader;
 use crate::state::{App, SharedApp};
 
 /// Most prompts in one request.
@@ -106,7 +105,7 @@ impl RawCompletion {
     pub fn jobs(&self, app: &App) -> Result<Vec<Job>, ApiError> {
         let mut jobs = Vec::new();
         for prompt in &self.prompts {
-            jobs.extend(prompt_jobs(&prompt.encode(app)?, &self.settings, || Reader::Plain)?);
+            jobs.extend(prompt_jobs(app.model(), &prompt.encode(app)?, &self.settings)?);
         }
         Ok(jobs)
     }

@@ -14,7 +14,6 @@ use crate::chat::{self, ChatRequest, blocking, prompt_jobs};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::frames::Framing;
-use crate::reader::Reader;
 use crate::state::{App, SharedApp};
 
 /// A body that could be read.
@@ -67,7 +66,7 @@ impl OllamaGenerate {
         if self.raw {
             app.check_length(self.prompt.len(), "prompt")?;
             let prompt = app.model().encode(&self.prompt)?;
-            let jobs = prompt_jobs(&prompt, &self.request.settings, || Reader::Plain)?;
+            let jobs = prompt_jobs(app.model(), &prompt, &self.request.settings)?;
             return Ok((jobs, prompt));
         }
         let mut jobs = chat::prepare(app, &self.request)?;

@@ -17,7 +17,6 @@ use crate::chat::{Settings, blocking, prompt_jobs};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::frames::Framing;
-use crate::reader::Reader;
 use crate::state::{App, SharedApp, unix_now};
 
 /// Most answers of which the best are given.
@@ -90,10 +89,10 @@ impl CompletionCall {
     }
 
     /// The jobs of its prompts, which are these tokens, one prompt after the other.
-    pub fn jobs(&self, prompts: &[Vec<u32>]) -> Result<Vec<Job>, ApiError> {
+    pub fn jobs(&self, model: &Model, prompts: &[Vec<u32>]) -> Result<Vec<Job>, ApiError> {
         let mut jobs = Vec::new();
         for prompt in prompts {
-            jobs.extend(prompt_jobs(prompt, &self.settings, || Reader::Plain)?);
+            jobs.extend(prompt_jobs(model, prompt, &self.settings)?);
         }
         Ok(jobs)
     }
@@ -153,7 +152,7 @@ async fn open(
         if app.config().log_prompts {
             tracing::info!(prompts = ?call.prompts, "a completion");
         }
-        let jobs = call.jobs(&prompts)?;
+        let jobs = call.jobs(app.model(), &prompts)?;
         Ok((call, prompts, jobs))
     };
     let (call, prompts, jobs) = blocking(app, prepare).await?;

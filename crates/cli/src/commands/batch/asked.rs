@@ -61,7 +61,7 @@ impl Asked {
             }
             Self::Completion(call) => {
                 let prompts = call.encode(model)?;
-                Ok(Prepared { jobs: call.jobs(&prompts)?, prompts })
+                Ok(Prepared { jobs: call.jobs(model, &prompts)?, prompts })
             }
         }
     }

@@ -1,0 +1,171 @@
+//! What holds an answer to its form: a format, calls of tools that must be made, or calls that must match their schema.
+//!
+//! Thoughts come first, where the template knows of them, and are free.
+
+use minfer_engine::{CompiledGrammar, Grammar, Model, Part};
+use minfer_text::reply::{CallShape, ReplyFormat};
+use serde_json::{Value, json};
+
+use super::request::{ChatRequest, ResponseFormat, Tool, ToolChoice};
+use super::templates::Templates;
+use crate::error::ApiError;
+
+/// Most calls of an answer that is held to calls.
+const MAX_CALLS: u32 = 16;
+
+/// The grammar of an answer to a raw prompt; `None` if anything goes.
+pub(super) fn of_format(model: &Model, format: &ResponseFormat) -> Result<Option<CompiledGrammar>, ApiError> {
+    let (grammar, param) = match format {
+        ResponseFormat::Text => return Ok(None),
+        ResponseFormat::JsonObject => (Grammar::JsonObject, "response_format"),
+        ResponseFormat::JsonSchema { schema, param } => (Grammar::JsonSchema(schema.clone()), param.as_str()),
+        ResponseFormat::Gbnf(text) => (Grammar::from_text(text), "grammar"),
+        ResponseFormat::Lark(text) => (Grammar::Lark(text.clone()), "response_format.definition"),
+        ResponseFormat::Regex(text) => (Grammar::Regex(text.clone()), "response_format.definition"),
+    };
+    compile(model, &grammar, param).map(Some)
+}
+
+fn compile(model: &Model, grammar: &Grammar, param: &str) -> Result<CompiledGrammar, ApiError> {
+    let compiled = model.compile_grammar(grammar);
+    compiled.map_err(|error| ApiError::bad("invalid_grammar", error.to_string()).at(param.to_owned()))
+}
+
+/// A chat whose answer may be held to a form.
+pub(super) struct Form<'a> {
+    pub(super) model: &'a Model,
+    pub(super) templates: &'a Templates,
+    pub(super) request: &'a ChatRequest,
+    pub(super) format: ReplyFormat,
+    /// Whether the prompt has opened the thoughts.
+    pub(super) in_reasoning: bool,
+}
+
+impl Form<'_> {
+    /// The grammar of the answer; `None` if anything goes.
+    pub(super) fn compile(&self) -> Result<Option<CompiledGrammar>, ApiError> {
+        let has_strict = self.request.offers_tools() && self.request.tools.iter().any(|tool| tool.strict);
+        let (mut parts, param) = match &self.request.tool_choice {
+            ToolChoice::Required => (self.calls(&self.all(), self.max_calls(), "tool_choice")?, "tools"),
+            ToolChoice::Named(name) => {
+                let named: Vec<&Tool> = self.request.tools.iter().filter(|tool| tool.name == *name).collect();
+                (self.calls(&named, 1, "tool_choice")?, "tools")
+            }
+            ToolChoice::Auto if has_strict => (self.words_or_calls()?, "tools"),
+            ToolChoice::Auto | ToolChoice::None => match self.json() {
+                Some((schema, param)) => (vec![Part::Json(schema)], param),
+                None => return of_format(self.model, &self.request.settings.format),
+            },
+        };
+        let mut all = self.thoughts();
+        all.append(&mut parts);
+        compile(self.model, &Grammar::Composed(all), param).map(Some)
+    }
+
+    fn all(&self) -> Vec<&Tool> {
+        self.request.tools.iter().collect()
+    }
+
+    fn max_calls(&self) -> u32 {
+        if self.request.parallel_tool_calls { MAX_CALLS } else { 1 }
+    }
+
+    /// The schema of an answer that is to be JSON.
+    fn json(&self) -> Option<(Value, &str)> {
+        match &self.request.settings.format {
+            ResponseFormat::JsonObject => Some((json!({ "type": "object" }), "response_format")),
+            ResponseFormat::JsonSchema { schema, param } => Some((schema.clone(), param)),
+            _ => None,
+        }
+    }
+
+    /// Words in which no call begins, then calls, or not.
+    fn words_or_calls(&self) -> Result<Vec<Part>, ApiError> {
+        let calls = self.calls(&self.all(), self.max_calls(), "tools")?;
+        let marker = self.format.tools.and_then(|row| row.markers().next());
+        let is_token = |marker: &&str| self.hidden(marker).is_some();
+        let words = match (self.json(), marker) {
+            (Some((schema, _)), _) => return Ok(vec![Part::Choice(vec![vec![Part::Json(schema)], calls])]),
+            (None, Some(marker)) if !is_token(&marker) => Part::Without(marker.to_owned()),
+            // A control token is no text that words could have.
+            (None, _) => Part::Any,
+        };
+        Ok(vec![words, Part::Choice(vec![Vec::new(), calls])])
+    }
+
+    /// Calls of some of these tools, at least one.
+    fn calls(&self, tools: &[&Tool], max: u32, param: &'static str) -> Result<Vec<Part>, ApiError> {
+        let why = "calls cannot be demanded of this model: its template does not write them as JSON";
+        let shape = self.templates.call_shape().ok_or_else(|| ApiError::unsupported(param, why))?;
+        let one = Part::Choice(tools.iter().map(|tool| self.call(&shape, tool)).collect());
+        // Where calls stand in a list, one is all of it.
+        let max = if shape.after.starts_with("}]") { 1 } else { max };
+        let mut calls = vec![one.clone()];
+        if max > 1 {
+            let next = vec![optional_break(), one];
+            calls.push(Part::Repeat(next, 0, Some(max - 1)));
+        }
+        Ok(calls)
+    }
+
+    fn call(&self, shape: &CallShape, tool: &Tool) -> Vec<Part> {
+        let schema = tool.parameters.clone().unwrap_or_else(|| json!({ "type": "object" }));
+        let mut parts = self.spelled(&[&shape.before[..], &tool.name, &shape.between].concat());
+        parts.push(Part::Json(schema));
+        parts.extend(self.spelled(&shape.after));
+        parts
+    }
+
+    /// What may come before the answer.
+    fn thoughts(&self) -> Vec<Part> {
+        let Some(tags) = self.format.reasoning else { return Vec::new() };
+        let mut rest = match self.hidden(tags.close) {
+            Some(id) => vec![Part::Any, Part::Token(id)],
+            None => vec![Part::Until(tags.close.to_owned())],
+        };
+        rest.push(optional_break());
+        if self.in_reasoning {
+            return rest;
+        }
+        if self.request.template_kwargs.get("enable_thinking") == Some(&Value::Bool(false)) {
+            return Vec::new();
+        }
+        let mut all = self.spelled(tags.open);
+        all.append(&mut rest);
+        vec![Part::Choice(vec![all, Vec::new()])]
+    }
+
+    /// A text, its control tokens as such.
+    fn spelled(&self, text: &str) -> Vec<Part> {
+        let (mut parts, mut rest) = (Vec::new(), text);
+        let markers = self.format.markers();
+        while let Some((at, n_bytes, id)) = self.first_token(rest, &markers) {
+            parts.extend((at > 0).then(|| Part::Text(rest[..at].to_owned())));
+            parts.push(Part::Token(id));
+            rest = &rest[at + n_bytes..];
+        }
+        parts.extend((!rest.is_empty()).then(|| Part::Text(rest.to_owned())));
+        parts
+    }
+
+    /// Where the first marker stands that is a control token, its length, and its id.
+    fn first_token(&self, text: &str, markers: &[&str]) -> Option<(usize, usize, u32)> {
+        let found = markers
+            .iter()
+            .filter(|marker| !marker.is_empty())
+            .filter_map(|marker| Some((text.find(marker)?, marker.len(), self.hidden(marker)?)));
+        found.min()
+    }
+
+    /// The control token that a text is.
+    fn hidden(&self, text: &str) -> Option<u32> {
+        let tokenizer = self.model.tokenizer();
+        let id = tokenizer.token_id(text)?;
+        tokenizer.kind(id).is_some_and(|kind| kind.is_hidden()).then_some(id)
+    }
+}
+
+fn optional_break() -> Part {
+    let text = |text: &str| vec![Part::Text(text.to_owned())];
+    Part::Choice(vec![text("\n\n"), text("\n"), Vec::new()])
+}
