@@ -25,6 +25,7 @@ mod body;
 pub mod chat;
 mod config;
 mod dialect;
+mod embed;
 mod error;
 pub mod fields;
 mod frames;

@@ -1,6 +1,7 @@
 //! Ollama's API: chats and completions, and what its clients ask about the model.
 
 mod chat;
+mod embed;
 mod facts;
 mod generate;
 mod messages;
@@ -17,6 +18,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
     routes
         .post("/api/chat", chat::create)
         .post("/api/generate", generate::create)
+        .post("/api/embed", embed::create)
         .get("/api/tags", facts::tags)
         .post("/api/show", facts::show)
         .get("/api/ps", facts::ps)

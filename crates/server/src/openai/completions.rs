@@ -19,6 +19,9 @@ use crate::fields::Fields;
 use crate::frames::Framing;
 use crate::state::{App, SharedApp, unix_now};
 
+/// Most prompts in one request.
+const MAX_PROMPTS: usize = 128;
+
 /// Most answers of which the best are given.
 const MAX_BEST_OF: usize = 20;
 
@@ -56,7 +59,7 @@ impl CompletionCall {
         if fields.take("suffix").is_some() {
             return Err(ApiError::unsupported("suffix", "this server does not insert text"));
         }
-        let prompts = Prompt::read(fields, "prompt")?;
+        let prompts = Prompt::read(fields, "prompt", MAX_PROMPTS)?;
         let mut settings = settings::read(fields)?;
         let n_logprobs = fields.count("logprobs", 0..=settings::MAX_TOP_LOGPROBS)?;
         let echo = fields.bool("echo")?.unwrap_or(false);

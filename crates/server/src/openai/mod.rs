@@ -5,6 +5,7 @@ mod chat_stream;
 mod completion_body;
 mod completion_stream;
 mod completions;
+mod embeddings;
 mod format;
 mod logprobs;
 mod messages;
@@ -35,6 +36,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .post("/v1/chat/completions", chat::create)
         .post("/v1/completions", completions::create)
         .post("/v1/responses", responses::create)
+        .post("/v1/embeddings", embeddings::create)
         .get("/v1/models", models::list)
         .get("/v1/models/{*model}", models::retrieve)
 }

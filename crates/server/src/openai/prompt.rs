@@ -6,9 +6,6 @@ use serde_json::Value;
 use crate::error::ApiError;
 use crate::fields::Fields;
 
-/// Most prompts in one request.
-const MAX_PROMPTS: usize = 128;
-
 /// A prompt that goes to the model as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prompt {
@@ -35,22 +32,29 @@ impl Prompt {
         }
     }
 
-    /// Reads a field that holds one or several.
-    pub fn read(fields: &mut Fields, name: &str) -> Result<Vec<Prompt>, ApiError> {
+    /// Whether there is nothing to read.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Prompt::Text(text) => text.is_empty(),
+            Prompt::Tokens(tokens) => tokens.is_empty(),
+        }
+    }
+
+    /// Reads a field that holds one, or several up to `max`.
+    pub fn read(fields: &mut Fields, name: &str, max: usize) -> Result<Vec<Prompt>, ApiError> {
         let value = fields.take(name);
         let prompts = match value {
             Some(Value::String(text)) => Some(vec![Prompt::Text(text)]),
             Some(Value::Array(list)) if list.first().is_some_and(Value::is_number) => {
                 tokens(&list).map(|tokens| vec![Prompt::Tokens(tokens)])
             }
-            Some(Value::Array(list)) if (1..=MAX_PROMPTS).contains(&list.len()) => {
+            Some(Value::Array(list)) if (1..=max).contains(&list.len()) => {
                 list.into_iter().map(one).collect()
             }
             _ => None,
         };
         prompts.ok_or_else(|| {
-            let most =
-                format_args!("a text, a list of token ids, or a list of at most {MAX_PROMPTS} of these");
+            let most = format_args!("a text, a list of token ids, or a list of at most {max} of these");
             fields.wrong(name, most)
         })
     }
@@ -75,7 +79,7 @@ mod tests {
     use super::*;
 
     fn prompts(value: Value) -> Option<Vec<Prompt>> {
-        Prompt::read(&mut Fields::of_body(json!({ "prompt": value })).unwrap(), "prompt").ok()
+        Prompt::read(&mut Fields::of_body(json!({ "prompt": value })).unwrap(), "prompt", 4).ok()
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod anthropic;
 mod chat;
 mod completions;
 mod graph;
+mod embeddings;
 mod forms;
 mod llama_cpp;
 mod malformed;
