@@ -79,25 +79,40 @@ impl Form<'_> {
         }
     }
 
-    /// Words in which no call begins, then calls, or not.
+    /// Words, in which whatever begins like a call is one. Words are read up to and with what opens a call, since a text that
+    /// is read by the longest match would leave nothing of it.
     fn words_or_calls(&self) -> Result<Vec<Part>, ApiError> {
-        let calls = self.calls(&self.all(), self.max_calls(), "tools")?;
-        let marker = self.format.tools.and_then(|row| row.markers().next());
-        let is_token = |marker: &&str| self.hidden(marker).is_some();
-        let words = match (self.json(), marker) {
-            (Some((schema, _)), _) => return Ok(vec![Part::Choice(vec![vec![Part::Json(schema)], calls])]),
-            (None, Some(marker)) if !is_token(&marker) => Part::Without(marker.to_owned()),
-            // A control token is no text that words could have.
-            (None, _) => Part::Any,
+        let all = self.all();
+        if let Some((schema, _)) = self.json() {
+            let calls = self.calls(&all, self.max_calls(), "tools")?;
+            return Ok(vec![Part::Choice(vec![vec![Part::Json(schema)], calls])]);
+        }
+        let shape = self.shape("tools")?;
+        let Some(open) = self.format.opening(&shape.before) else {
+            // Without an opening, a call is the whole answer.
+            let begin = shape.before.trim_end().to_owned();
+            let calls = self.calls(&all, 1, "tools")?;
+            return Ok(vec![Part::Choice(vec![calls, vec![Part::Without(begin)]])]);
         };
-        Ok(vec![words, Part::Choice(vec![Vec::new(), calls])])
+        let call = Part::Choice(all.iter().map(|tool| self.call(&shape, tool, open.len())).collect());
+        let (mut words, rest) = match self.hidden(open) {
+            // A control token is no text that words could have.
+            Some(id) => (vec![Part::Any, Part::Token(id)], Part::Any),
+            None => (vec![Part::Until(open.to_owned())], Part::Without(open.to_owned())),
+        };
+        words.push(call);
+        Ok(vec![Part::Repeat(words, 0, Some(self.max_calls())), rest])
+    }
+
+    fn shape(&self, param: &'static str) -> Result<CallShape, ApiError> {
+        let why = "calls cannot be demanded of this model: its template does not write them as JSON";
+        self.templates.call_shape().ok_or_else(|| ApiError::unsupported(param, why))
     }
 
     /// Calls of some of these tools, at least one.
     fn calls(&self, tools: &[&Tool], max: u32, param: &'static str) -> Result<Vec<Part>, ApiError> {
-        let why = "calls cannot be demanded of this model: its template does not write them as JSON";
-        let shape = self.templates.call_shape().ok_or_else(|| ApiError::unsupported(param, why))?;
-        let one = Part::Choice(tools.iter().map(|tool| self.call(&shape, tool)).collect());
+        let shape = self.shape(param)?;
+        let one = Part::Choice(tools.iter().map(|tool| self.call(&shape, tool, 0)).collect());
         // Where calls stand in a list, one is all of it.
         let max = if shape.after.starts_with("}]") { 1 } else { max };
         let mut calls = vec![one.clone()];
@@ -108,9 +123,10 @@ impl Form<'_> {
         Ok(calls)
     }
 
-    fn call(&self, shape: &CallShape, tool: &Tool) -> Vec<Part> {
+    /// A call, less what of its beginning is there already.
+    fn call(&self, shape: &CallShape, tool: &Tool, n_begun: usize) -> Vec<Part> {
         let schema = tool.parameters.clone().unwrap_or_else(|| json!({ "type": "object" }));
-        let mut parts = self.spelled(&[&shape.before[..], &tool.name, &shape.between].concat());
+        let mut parts = self.spelled(&[&shape.before[n_begun..], &tool.name, &shape.between].concat());
         parts.push(Part::Json(schema));
         parts.extend(self.spelled(&shape.after));
         parts

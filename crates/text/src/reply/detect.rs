@@ -41,6 +41,12 @@ impl ReplyFormat {
         FORMATS.iter().find(|row| row.name == name)
     }
 
+    /// The text that begins calls, of those that a call's own text begins with; `None` if calls begin without one.
+    pub fn opening(&self, call: &str) -> Option<&'static str> {
+        let row = self.tools?;
+        row.open.iter().chain(row.open_kept).copied().find(|text| call.starts_with(text))
+    }
+
     /// Whether a prompt leaves the model in the middle of its reasoning.
     pub fn opens_reasoning(&self, prompt: &str) -> bool {
         self.reasoning.is_some_and(|tags| prompt.trim_end().ends_with(tags.open))
