@@ -73,6 +73,7 @@ async function chat(request, response, requests) {
   let n = 0;
   for (const delta of deltas(wants, requests.length)) {
     if (seen.gone) return;
+    if (n === body.max_tokens) break;
     if (wants("cut") && n === 12) return response.destroy();
     if (wants("broken") && n === 12) {
       response.write(`data: ${JSON.stringify({ error: { message: "the device was lost" } })}\n\n`);

@@ -1,6 +1,6 @@
-// Drives the pages in a headless Chromium: `node tests/pages.mjs [URL [--quick]] [--only PART]`. Without a URL, against the server that
-// pretends, which also does what a model would not do on demand; with one, against that server;
-// --quick says that its answers come too quickly to be stopped.
+// Drives the pages in a headless Chromium: `node tests/pages.mjs [URL [--quick]] [--only PART]`. Without a URL, against the
+// server that pretends, which also does what a model would not do on demand; with one, against that server; --quick says that
+// its answers come too quickly to be watched or stopped.
 // Every scenario fails on console errors, uncaught errors, requests to other hosts, and content wider than the page.
 // Screenshots go to target/web. CHROMIUM names the browser; without one, nothing is tested, and it is said so.
 import { existsSync, mkdirSync } from "node:fs";
@@ -8,7 +8,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { startMock } from "../dev/mock.mjs";
 import { Browser } from "./pages/browser.mjs";
-import { chatWithAny, chatWithMock, chatWithSlow } from "./pages/chat.mjs";
+import { chatWithAny, chatWithSlow } from "./pages/chat.mjs";
+import { chatWithMock } from "./pages/pretended.mjs";
 import { accessibility } from "./pages/accessibility.mjs";
 
 const chromium = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => path && existsSync(path));
