@@ -14,6 +14,7 @@ mod manners;
 mod ollama;
 mod replies;
 mod responses;
+mod pages;
 mod support;
 mod tls;
 mod tools;
