@@ -63,7 +63,6 @@ pub use context::{Context, ContextParams, Row, SeqId};
 pub use conversation::Conversation;
 pub use devices::{DeviceInfo, devices};
 pub use embed::{Pooling, l2_normalize};
-pub use engine::{Engine, EngineParams, EngineStats, EventStream, StallHistogram};
 pub use engine::{BatchHistogram, Engine, EngineParams, EngineStats, EventStream, StallHistogram};
 pub use error::{EngineError, Fault};
 pub use generate::{generate, generate_request};
