@@ -27,14 +27,19 @@ pub(super) async fn run(
     let (encoder, prompt) = (app.clone(), asked.prompt.clone());
     let tokens = aside(move || ask::encoded(&encoder, &prompt, ask::MAX_COMPARE_PROMPT)).await?;
     let (teller, response) = events::response();
-    on_thread(move || match compare(&app, &asked, &tokens, &teller, &turn) {
-        Ok(report) => {
-            let told = report.to_json(&asked.a, &asked.b);
-            teller.tell("report", json!({ "report": told, "texts": chosen_texts(&app, &report) }));
+    on_thread(move || {
+        let done = compare(&app, &asked, &tokens, &teller, &turn);
+        // Whoever has read the end of this may ask for the next at once.
+        drop(turn);
+        match done {
+            Ok(report) => {
+                let told = report.to_json(&asked.a, &asked.b);
+                teller.tell("report", json!({ "report": told, "texts": chosen_texts(&app, &report) }));
+            }
+            // Whoever stopped it knows.
+            Err(EngineError::Stopped) if teller.is_gone() => {}
+            Err(error) => teller.fail(&ApiError::from(&error)),
         }
-        // Whoever stopped it knows.
-        Err(EngineError::Stopped) if teller.is_gone() => {}
-        Err(error) => teller.fail(&ApiError::from(&error)),
     })?;
     Ok(response)
 }

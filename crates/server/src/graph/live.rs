@@ -25,6 +25,8 @@ pub(super) async fn run(
     on_thread(move || {
         let run = app.lab().last_run();
         let done = Run { app: &app, teller: &teller, turn: &turn, run: &run }.all(tokens, &asked);
+        // Whoever has read the end of this may ask for the next at once.
+        drop(turn);
         if let Err(error) = done {
             teller.fail(&ApiError::from(&error));
         }

@@ -3,6 +3,7 @@
 mod auth;
 mod cors;
 mod errors;
+mod origin;
 mod trace;
 
 use std::sync::Arc;
@@ -32,5 +33,6 @@ pub(crate) fn wrapped(router: Router, app: &Arc<App>) -> Router {
         Some(cors) => router.layer(cors),
         None => router,
     };
+    let router = router.layer(from_fn_with_state(app.clone(), origin::check));
     router.layer(from_fn(shape_errors)).layer(from_fn_with_state(app.clone(), trace::trace))
 }

@@ -58,6 +58,26 @@ fn errors_have_the_shape_of_their_path() {
 }
 
 #[test]
+fn other_pages_and_other_names_are_refused() {
+    let server = start();
+    let ask = |name: &str, value: &str| send(server.addr(), "GET", "/v1/models", &[(name, value)], b"");
+    let code = |reply: &Reply| reply.json()["error"]["code"].as_str().map(str::to_owned);
+    let page = ask("origin", "https://elsewhere.example");
+    assert_eq!((page.status, code(&page).as_deref()), (403, Some("origin_not_allowed")));
+    assert_eq!(ask("origin", "http://localhost").status, 200);
+    let mut stream = TcpStream::connect(server.addr()).unwrap();
+    stream
+        .write_all(b"GET /health HTTP/1.1\r\nhost: elsewhere.example\r\nconnection: close\r\n\r\n")
+        .unwrap();
+    let mut rebound = String::new();
+    stream.read_to_string(&mut rebound).unwrap();
+    assert!(
+        rebound.starts_with("HTTP/1.1 403") && rebound.contains("localhost and its addresses"),
+        "{rebound}"
+    );
+}
+
+#[test]
 fn a_body_that_is_too_large_is_refused() {
     let server = start_with(&small(), ServerConfig { max_body: 1000, ..config() });
     let reply = server.chat(json!({ "messages": [{ "role": "user", "content": "x".repeat(2000) }] }));
@@ -73,6 +93,7 @@ fn pages_of_listed_origins_may_call() {
     let ask = |origin: &str| send(server.addr(), "GET", "/v1/models", &[("origin", origin)], b"");
     assert_eq!(ask("http://a.example").header("access-control-allow-origin"), Some("http://a.example"));
     assert_eq!(ask("http://b.example").header("access-control-allow-origin"), None);
+    assert_eq!(ask("http://b.example").status, 403);
     let preflight = [("origin", "http://a.example"), ("access-control-request-method", "POST")];
     assert_eq!(send(server.addr(), "OPTIONS", "/v1/chat/completions", &preflight, b"").status, 200);
 }
