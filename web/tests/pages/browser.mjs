@@ -113,6 +113,11 @@ export class ChatPage {
     return this.lastText();
   }
 
+  /** Waits until `field` is there and has the focus. */
+  async focused(field) {
+    await field.and(this.raw.locator(":focus")).waitFor();
+  }
+
   async lastText() {
     const prose = this.answers.last().locator("> .prose");
     return (await prose.count()) > 0 ? (await prose.innerText()).trim() : "";

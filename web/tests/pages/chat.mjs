@@ -71,6 +71,7 @@ export const chatWithAny = {
     await page.raw.getByLabel("Version 2 of 2").waitFor();
     await page.answered();
     await keyboard.press("ArrowUp");
+    await page.focused(page.raw.getByLabel("Edit your message"));
     await keyboard.press("ControlOrMeta+a");
     await keyboard.type("instead");
     await keyboard.press("Enter");

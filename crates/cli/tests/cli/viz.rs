@@ -31,7 +31,7 @@ fn it_prints_the_address_of_the_page_and_ends_when_asked() {
     let addr = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/graph")).unwrap();
     assert!(addr.starts_with("127.0.0.1:"), "only this machine can reach it: {line}");
     let mut stream = TcpStream::connect(addr).unwrap();
-    write!(stream, "GET /graph HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET /graph HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut page = String::new();
     stream.read_to_string(&mut page).unwrap();
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("assets/graph.js"), "{page}");
