@@ -1,6 +1,6 @@
 //! `fuse_qkv=off,threads=1`: what a run is set to, on one side of a comparison.
 //!
-//! [`KEYS`] is the grammar and its help. Parsing only records; [`Settings::apply`] puts what was said over what flags and
+//! `KEYS` is the grammar and its help. Parsing only records; [`Settings::apply`] puts what was said over what flags and
 //! variables say.
 
 use std::fmt;

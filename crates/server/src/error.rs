@@ -122,7 +122,7 @@ impl From<EngineError> for ApiError {
 }
 
 /// Handlers do not know in which dialect they are spoken to: the error travels beside an empty response, and
-/// [`crate::manners::shape_errors`] writes it out by the path.
+/// `crate::manners::shape_errors` writes it out by the path.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();

@@ -12,7 +12,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A request's way: [`manners`] lets it in; a dialect's file ([`openai`] and its neighbours) reads it into a
+//! A request's way: `manners` lets it in; a dialect's file ([`openai`] and its neighbours) reads it into a
 //! [`chat::ChatRequest`], which knows no dialect; [`chat::open`] makes prompts and constraints of it and hands them to the
 //! engine; [`answer::Answers`] are what comes back, as events in no dialect; the dialect writes them out. What computes never
 //! runs on this crate's threads, which are two: they wait for sockets and for the engine's events.
