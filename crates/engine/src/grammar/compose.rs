@@ -77,6 +77,8 @@ impl Writer {
                 let ways = ways.iter().map(|way| self.all(way)).collect::<Result<Vec<_>, _>>()?;
                 format!("({})", ways.join(" | "))
             }
+            // The dialect has no word for none at all.
+            Part::Repeat(_, _, Some(0)) => "\"\"".into(),
             Part::Repeat(parts, min, max) => {
                 let max = max.map_or_else(String::new, |max| max.to_string());
                 format!("({}){{{min},{max}}}", self.all(parts)?)
