@@ -31,7 +31,6 @@ function isEqual(a: BlockViewProps, b: BlockViewProps): boolean {
 export const BlockView = memo(function BlockView({ placed, graph, all, paint, prefix, node, isActive, marked }: BlockViewProps) {
   const { block, isOpen, x, y, width, height } = placed;
   const live = block.nodes.filter((it) => graph.nodes[it.id]?.live !== false);
-  const title = `${block.title} ${plural(live.length, "node")}, ${isOpen ? "open" : "folded"}`;
   const toggle = () => {
     active.value = { layer: block.layer };
     if (block.isLayer) setOpen(block.layer, !isOpen);
@@ -39,12 +38,14 @@ export const BlockView = memo(function BlockView({ placed, graph, all, paint, pr
   return (
     <g class={`block ${isOpen ? "is-open" : "is-folded"} ${isActive ? "is-active" : ""}`} role="group" aria-label={block.title}>
       {block.isLayer ? (
-        <g id={`${prefix}-l${block.layer}`} class="layer" role="button" aria-expanded={isOpen} aria-label={title} onClick={toggle}>
+        <g id={`${prefix}-l${block.layer}`} class="layer" role="button" aria-expanded={isOpen} onClick={toggle}>
           <rect class="plate" x={x} y={y} width={width} height={height} rx="12" />
           <rect class="hit" x={x} y={y} width={width} height={isOpen ? 26 : height} rx="12" />
           {!isOpen && <Summary placed={placed} graph={graph} paint={paint} marked={marked} />}
           <path class="chevron" d={isOpen ? `M${x + 12} ${y + 11}l5 5 5-5` : `M${x + 14} ${y + height / 2 - 5}l5 5-5 5`} />
           <text class="layer-name" x={x + 30} y={isOpen ? y + 18 : y + height / 2 + 4.500}>{block.title}</text>
+          {/* What is read aloud is the text itself, so the words are kept apart. */}
+          {" "}
           {!isOpen && (
             <text class="layer-note" x={x + width - 14} y={y + height / 2 + 4.5} text-anchor="end">{plural(live.length, "node")}</text>
           )}
