@@ -4,6 +4,7 @@
 //! by name, by layers or as an engine and cannot be had is an error; one that nobody asked for is left alone.
 
 use std::path::Path;
+use std::str::FromStr;
 #[cfg(feature = "gpu")]
 use std::sync::Arc;
 
@@ -17,6 +18,23 @@ pub enum GpuLayers {
     Auto,
     /// The first so many; more than there are means the embedding and the output, too.
     Count(usize),
+}
+
+/// A number of layers that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a number, 'all' or 'auto'")]
+pub struct LayersError;
+
+impl FromStr for GpuLayers {
+    type Err = LayersError;
+
+    fn from_str(text: &str) -> Result<GpuLayers, LayersError> {
+        match text {
+            "auto" => Ok(GpuLayers::Auto),
+            "all" => Ok(GpuLayers::Count(usize::MAX)),
+            n => n.parse().map(GpuLayers::Count).map_err(|_| LayersError),
+        }
+    }
 }
 
 /// Whether a device is to be opened, and what its absence means.
@@ -91,6 +109,16 @@ pub(crate) fn offload(registry: &Registry, layers: usize, n_layers: usize) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn layers_are_a_number_or_a_word() {
+        assert_eq!("auto".parse(), Ok(GpuLayers::Auto));
+        assert_eq!("12".parse(), Ok(GpuLayers::Count(12)));
+        assert_eq!("all".parse(), Ok(GpuLayers::Count(usize::MAX)));
+        for text in ["", "many", "-1", "1.5"] {
+            assert_eq!(text.parse::<GpuLayers>(), Err(LayersError), "{text}");
+        }
+    }
 
     #[test]
     fn nothing_is_opened_unless_it_can_take_part() {

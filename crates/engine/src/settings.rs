@@ -10,6 +10,7 @@ use minfer_cpu::pool::MAX_THREADS;
 use minfer_graph::{KvType, Stage};
 
 use crate::context::ContextParams;
+use crate::gpu::GpuLayers;
 
 /// A key, what it takes, what it does.
 struct Key {
@@ -21,7 +22,7 @@ struct Key {
 }
 
 /// Every key, in the order of the help.
-const KEYS: [Key; 14] = [
+const KEYS: [Key; 16] = [
     key("fuse", "on|off", "both fusions of decode steps", |s, v| {
         s.fuse_qkv = Some(switch(v)?);
         s.fuse_ffn = s.fuse_qkv;
@@ -32,6 +33,8 @@ const KEYS: [Key; 14] = [
         put(&mut s.fuse_ffn, switch(v))
     }),
     key("backend", "NAMES", "engines, joined by +", |s, v| put(&mut s.backends, Some(v.replace('+', ",")))),
+    key("gpu_layers", "auto|all|N", "layers that a GPU takes", |s, v| put(&mut s.gpu_layers, v.parse().ok())),
+    key("device", "NAME", "the GPU to use, by a part of its name", |s, v| put(&mut s.device, Some(v.into()))),
     key("isa", "NAME", "instruction set of the cpu", |s, v| put(&mut s.isa, Some(v.into()))),
     key("threads", "N", "threads of the cpu", |s, v| put(&mut s.n_threads, number(v, 1, MAX_THREADS))),
     key("kv", "f16|f32|q8_0", "type of the cache", |s, v| put(&mut s.kv_type, kv_type(v))),
@@ -94,6 +97,8 @@ pub struct Settings {
     fuse_qkv: Option<bool>,
     fuse_ffn: Option<bool>,
     backends: Option<String>,
+    gpu_layers: Option<GpuLayers>,
+    device: Option<String>,
     isa: Option<String>,
     n_threads: Option<usize>,
     kv_type: Option<KvType>,
@@ -191,6 +196,8 @@ impl Settings {
             isa: self.isa.clone().or(params.isa),
             kv_type: self.kv_type.unwrap_or(params.kv_type),
             backends: self.backends.clone().or(params.backends),
+            gpu_layers: self.gpu_layers.unwrap_or(params.gpu_layers),
+            device: self.device.clone().or(params.device),
             fuse_qkv: self.fuse_qkv.unwrap_or(params.fuse_qkv),
             fuse_ffn: self.fuse_ffn.unwrap_or(params.fuse_ffn),
             ..params
@@ -203,6 +210,8 @@ impl Settings {
             fuse_qkv: self.fuse_qkv.or(other.fuse_qkv),
             fuse_ffn: self.fuse_ffn.or(other.fuse_ffn),
             backends: self.backends.or_else(|| other.backends.clone()),
+            gpu_layers: self.gpu_layers.or(other.gpu_layers),
+            device: self.device.or_else(|| other.device.clone()),
             isa: self.isa.or_else(|| other.isa.clone()),
             n_threads: self.n_threads.or(other.n_threads),
             kv_type: self.kv_type.or(other.kv_type),
@@ -263,6 +272,10 @@ mod tests {
         let p = params("fuse=off,fuse_ffn=on");
         assert!(!p.fuse_qkv && p.fuse_ffn, "the last one counts");
         assert_eq!(params("").n_ubatch, ContextParams::default().n_ubatch);
+        let p = params("gpu_layers=12,device=radeon");
+        assert_eq!((p.gpu_layers, p.device.as_deref()), (GpuLayers::Count(12), Some("radeon")));
+        assert_eq!(params("gpu_layers=all").gpu_layers, GpuLayers::Count(usize::MAX));
+        assert_eq!(params("threads=1").gpu_layers, GpuLayers::Auto);
     }
 
     #[test]
@@ -281,9 +294,12 @@ mod tests {
                 "{error}"
             );
         }
-        for (text, part) in
-            [("threads=0", "expected N"), ("fuse=maybe", "expected on|off"), ("kv=q8", "f16|f32|q8_0")]
-        {
+        for (text, part) in [
+            ("threads=0", "expected N"),
+            ("fuse=maybe", "expected on|off"),
+            ("kv=q8", "f16|f32|q8_0"),
+            ("gpu_layers=some", "auto|all|N"),
+        ] {
             assert!(text.parse::<Settings>().unwrap_err().to_string().contains(part), "{text}");
         }
     }

@@ -34,6 +34,31 @@ fn settings_that_change_nothing_are_identical() {
 }
 
 #[test]
+fn two_placements_can_be_compared() {
+    let shown = stdout(&minfer(["devices"]).assert().success());
+    if !shown.contains("llvmpipe") {
+        eprintln!("SKIPPED: this machine has no software Vulkan, so no two placements were compared");
+        return;
+    }
+    let path = model("qwen3-yarn-bf16");
+    let device = "device=llvmpipe";
+    let compare = |a: &str, b: &str| {
+        let (a, b) = (format!("{a},{device}"), format!("{b},{device}"));
+        let args = ["ab", &path, "--tokens", "1,2,3,4,5", "-n", "2", "--a", &a, "--b", &b, "--json"];
+        json(&minfer(args).assert())
+    };
+    assert_eq!(compare("gpu_layers=1", "gpu_layers=1,fuse=off,chunk=2")["identical"], true);
+    // Sums are added in another order there.
+    let report = compare("gpu_layers=0", "gpu_layers=all");
+    assert_eq!(report["identical"], false);
+    let backends = [&report["first"]["a"]["backend"], &report["first"]["b"]["backend"]];
+    assert!(backends[0] != backends[1], "{report}");
+    assert!(report["first"]["absolute"]["size"].as_f64().unwrap() < 1e-2, "{report}");
+    let growth = report["growth"].as_array().unwrap();
+    assert_eq!(growth.last().unwrap()["b"]["name"], "logits");
+}
+
+#[test]
 fn another_type_of_the_cache_is_found_at_the_attention() {
     let path = model("llama-q4_1");
     let args = ["ab", &path, "--tokens", "1,2,3,4,5", "-n", "2", "--b", "kv=f32"];
