@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use minfer_engine::{Context, ContextParams, EngineError, Model, TraceSettings};
-use minfer_graph::{Compiled, GraphType, export};
+use minfer_graph::{Compiled, GraphType, KernelUse, export};
 
 use crate::args::{ComputeArgs, ContextArgs, OpenArgs};
 use crate::error::CliError;
@@ -118,6 +118,7 @@ fn set_up(
     }
     if shell.env.graph_trace {
         context.scheduler_mut().on_compiled(Box::new(trace_graph));
+        context.scheduler_mut().on_prepared(Box::new(trace_kernels));
     }
     if shell.env.op_profile {
         context.scheduler_mut().enable_profile();
@@ -206,4 +207,10 @@ fn describe(context: &Context) {
 fn trace_graph(compiled: &Compiled) {
     report::lines(&export::split_map(compiled));
     report::lines(&export::census(compiled));
+}
+
+/// The kernels that a graph got, for backends that choose among several.
+fn trace_kernels(uses: &[KernelUse]) {
+    let line = |u: &KernelUse| format!("kernel {} backend {} x{}\n", u.kernel, u.backend, u.count);
+    report::lines(&uses.iter().map(line).collect::<String>());
 }

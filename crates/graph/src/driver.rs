@@ -196,6 +196,11 @@ pub trait Prepared: Send {
     /// Runs the node at `index` of the job's list alone and waits for it.
     fn execute_node(&mut self, index: usize) -> Result<(), FaultAt>;
 
+    /// Names of the kernels that run, each as often as it does; none where a backend does not say.
+    fn kernels(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Keeps spans of what runs from now on, or no longer. A backend that has no clock keeps none.
     fn record_spans(&mut self, on: bool) {
         let _ = on;

@@ -53,7 +53,8 @@ pub use profile::{MachineLimits, OpTime, Profile};
 pub use registry::{Registry, RequestError, Unusable};
 pub use rope::{RopeError, RopeFrequencies};
 pub use schedule::{
-    CACHED_GRAPHS, CompiledHook, Counters, InputData, NamedInput, Observer, RunError, Scheduler, StepError,
+    CACHED_GRAPHS, CompiledHook, Counters, InputData, KernelUse, NamedInput, Observer, PreparedHook,
+    RunError, Scheduler, StepError,
 };
 pub use split::{Split, split};
 pub use timeline::{Event, NodeNames, Timeline, Track, What};

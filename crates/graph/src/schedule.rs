@@ -3,6 +3,7 @@
 //!
 //! Everything before `execute` happens once per [`GraphParams`]; [`Counters`] prove it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -135,6 +136,20 @@ struct Ready {
 /// Called once for each graph that is made, with every decision in it.
 pub type CompiledHook = Box<dyn FnMut(&Compiled) + Send>;
 
+/// A kernel that a graph runs, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelUse {
+    /// Whose it is.
+    pub backend: Backend,
+    /// Its name.
+    pub kernel: String,
+    /// How often it runs in a step.
+    pub count: usize,
+}
+
+/// Called once for each graph that is made ready, with the kernels that its backends chose, as far as they say.
+pub type PreparedHook = Box<dyn FnMut(&[KernelUse]) + Send>;
+
 /// Runs the graphs of one context.
 pub struct Scheduler {
     registry: Registry,
@@ -148,6 +163,7 @@ pub struct Scheduler {
     profile: Option<Profile>,
     timeline: Option<Timeline>,
     hook: Option<CompiledHook>,
+    prepared_hook: Option<PreparedHook>,
 }
 
 /// Graphs kept ready: a few decode batch sizes and prefill chunks.
@@ -167,12 +183,18 @@ impl Scheduler {
             profile: None,
             timeline: None,
             hook: None,
+            prepared_hook: None,
         }
     }
 
     /// Calls `hook` with every graph that is made from now on.
     pub fn on_compiled(&mut self, hook: CompiledHook) {
         self.hook = Some(hook);
+    }
+
+    /// Calls `hook` with the kernels of every graph that is made ready from now on.
+    pub fn on_prepared(&mut self, hook: PreparedHook) {
+        self.prepared_hook = Some(hook);
     }
 
     /// Runs node by node from now on and adds up the time of each op.
@@ -315,6 +337,9 @@ impl Scheduler {
         self.reserve_kv(&compiled.graph)?;
         self.load_weights(&compiled, progress)?;
         let splits = self.prepare(&compiled, &layout)?;
+        if let Some(hook) = &mut self.prepared_hook {
+            hook(&kernel_uses(&compiled, &splits));
+        }
         let places = Places { compiled: &compiled, layout: &layout };
         let slots = |ids: &[NodeId]| ids.iter().map(|id| places.slot(*id)).collect::<Result<_, _>>();
         let (inputs, outputs) = (slots(&compiled.graph.inputs)?, slots(&compiled.graph.outputs)?);
@@ -385,6 +410,17 @@ impl Scheduler {
         }
         Ok(ready)
     }
+}
+
+/// The kernels of all splits, by backend and name.
+fn kernel_uses(compiled: &Compiled, splits: &[ReadySplit]) -> Vec<KernelUse> {
+    let mut uses: BTreeMap<(Backend, String), usize> = BTreeMap::new();
+    for (split, ready) in compiled.splits.iter().zip(splits) {
+        for kernel in ready.prepared.kernels() {
+            *uses.entry((split.backend, kernel)).or_default() += 1;
+        }
+    }
+    uses.into_iter().map(|((backend, kernel), count)| KernelUse { backend, kernel, count }).collect()
 }
 
 /// Finds values of a graph that has been laid out.

@@ -57,6 +57,10 @@ impl GpuPrepared {
 }
 
 impl Prepared for GpuPrepared {
+    fn kernels(&self) -> Vec<String> {
+        self.dispatches.iter().map(|dispatch| dispatch.kernel().to_owned()).collect()
+    }
+
     fn execute(&mut self) -> Result<(), FaultAt> {
         self.outcome(self.run(0..self.steps.len(), &self.exports), 0)
     }

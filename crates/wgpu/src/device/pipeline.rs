@@ -38,6 +38,11 @@ impl Dispatch {
         Dispatch { work, ..self }
     }
 
+    /// Name of the kernel.
+    pub(crate) fn kernel(&self) -> &str {
+        &self.pipeline.name
+    }
+
     /// Products that it computes, roughly.
     pub(super) fn work(&self) -> u64 {
         self.work
