@@ -11,6 +11,7 @@ use minfer_text::chat::TemplateError;
 use minfer_text::tokenizer::TokenizerError;
 
 use crate::constraint::ConstraintError;
+use crate::gpu::CacheRefusal;
 use crate::grammar::GrammarError;
 use crate::memory::{GpuShare, Shortage};
 use crate::npz::NpzError;
@@ -106,6 +107,14 @@ pub enum EngineError {
     /// What was to go to a device does not fit there.
     #[error("{0}, but it has {own} bytes: give it fewer layers (--gpu-layers)", own = .0.own_memory.unwrap_or(0))]
     DeviceMemory(Box<GpuShare>),
+    /// A device that was asked for cannot hold the KV cache.
+    #[error("device '{device}' cannot hold the KV cache: {refusal}; --gpu-layers 0 runs without it")]
+    DeviceCache {
+        /// The device.
+        device: String,
+        /// Why not.
+        refusal: CacheRefusal,
+    },
     /// Tokens do not fit into what is left of the context.
     #[error("{n_tokens} tokens do not fit into the context of {n_ctx}{}", held(*n_past))]
     ContextFull {
@@ -285,6 +294,8 @@ impl EngineError {
             EngineError::Memory(_) | EngineError::DeviceMemory(_) | EngineError::OutOfBlocks { .. } => {
                 Fault::OutOfMemory
             }
+            EngineError::DeviceCache { refusal: CacheRefusal::Type { .. }, .. } => Fault::Unsupported,
+            EngineError::DeviceCache { refusal: CacheRefusal::Size { .. }, .. } => Fault::OutOfMemory,
             EngineError::Session(e) => e.fault(),
             EngineError::Grammar(e) => grammar_fault(e),
             EngineError::Step(e) => step_fault(e),

@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[cfg(feature = "gpu")]
 use std::sync::Arc;
 
-use minfer_graph::{Backend, GpuOffload, Registry};
+use minfer_graph::{Backend, BackendDriver, GpuOffload, KvPart, KvSpec, Op, Registry, Support};
 
 /// Layers that a GPU takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,49 @@ impl FromStr for GpuLayers {
             n => n.parse().map(GpuLayers::Count).map_err(|_| LayersError),
         }
     }
+}
+
+/// Why a device cannot hold the KV cache of the layers that it is to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CacheRefusal {
+    /// It has no kernels for the type.
+    #[error("no kernel there works on one of {kv_type}, {reason}")]
+    Type {
+        /// The type asked for.
+        kv_type: &'static str,
+        /// What it can do.
+        reason: &'static str,
+    },
+    /// Keys or values of a layer are larger than what a kernel can be given.
+    #[error(
+        "keys of layer {layer} take {bytes} bytes, a kernel there sees {most} at once: \
+         {n_positions} positions fit, of all sequences together (--ctx-size)"
+    )]
+    Size {
+        /// The first layer that is too large.
+        layer: usize,
+        /// What its keys take.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+        /// Positions that fit.
+        n_positions: usize,
+    },
+}
+
+/// Why the driver cannot hold the cache of these layers, if it cannot.
+pub(crate) fn cache_refusal(driver: &dyn BackendDriver, layers: &[KvSpec]) -> Option<CacheRefusal> {
+    layers.iter().enumerate().find_map(|(layer, spec)| {
+        let store = Op::KvcacheStore { layer, part: KvPart::K };
+        if let Support::No(reason) = driver.supports_op(&store, spec.kv_type.tensor_type()) {
+            return Some(CacheRefusal::Type { kv_type: spec.kv_type.dtype().name(), reason });
+        }
+        let most = driver.max_kv_bytes()?;
+        let block = [KvPart::K, KvPart::V].map(|part| driver.kv_block_bytes(spec, part)).into_iter().max()?;
+        let bytes = block.saturating_mul(spec.n_blocks);
+        let n_positions = most / block.max(1) * spec.block;
+        (bytes > most).then_some(CacheRefusal::Size { layer, bytes, most, n_positions })
+    })
 }
 
 /// Whether a device is to be opened, and what its absence means.
@@ -108,6 +151,9 @@ pub(crate) fn offload(registry: &Registry, layers: usize, n_layers: usize) -> Op
 
 #[cfg(test)]
 mod tests {
+    use minfer_graph::testing::NullDriver;
+    use minfer_graph::{KvType, OpKind};
+
     use super::*;
 
     #[test]
@@ -118,6 +164,21 @@ mod tests {
         for text in ["", "many", "-1", "1.5"] {
             assert_eq!(text.parse::<GpuLayers>(), Err(LayersError), "{text}");
         }
+    }
+
+    #[test]
+    fn a_cache_that_a_device_cannot_hold_is_refused_with_what_it_can() {
+        let layer =
+            |n_blocks| KvSpec { n_kv_heads: 2, head_dim: 32, block: 32, n_blocks, kv_type: KvType::F16 };
+        let driver = NullDriver::new(GPU).limiting_kv(10_000);
+        assert_eq!(cache_refusal(&driver, &[layer(2), layer(2)]), None);
+        let refusal = cache_refusal(&driver, &[layer(2), layer(3)]);
+        let size = CacheRefusal::Size { layer: 1, bytes: 3 * 4096, most: 10_000, n_positions: 64 };
+        assert_eq!(refusal, Some(size));
+        assert!(size.to_string().contains("64 positions fit"), "{size}");
+        let driver = NullDriver::new(GPU).refusing(&[OpKind::KvcacheStore]);
+        let reason = "refused by the test";
+        assert_eq!(cache_refusal(&driver, &[layer(1)]), Some(CacheRefusal::Type { kv_type: "f16", reason }));
     }
 
     #[test]

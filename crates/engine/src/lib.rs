@@ -66,7 +66,7 @@ pub use embed::{Pooling, l2_normalize};
 pub use engine::{BatchHistogram, Engine, EngineParams, EngineStats, EventStream, StallHistogram};
 pub use error::{EngineError, Fault};
 pub use generate::{generate, generate_request};
-pub use gpu::{GpuLayers, LayersError};
+pub use gpu::{CacheRefusal, GpuLayers, LayersError};
 pub use grammar::{CompiledGrammar, Grammar, GrammarError, GrammarKind, Part, gbnf_to_lark};
 pub use kv::{BlockCounts, Divergence, PrefixMatch};
 pub use model::{LoadOptions, Model};

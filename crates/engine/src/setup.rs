@@ -49,6 +49,7 @@ impl Setup {
         let weights_version = model.weights().version();
         let mut setup = Setup { backends, registry, cparams, weights_version, kv, n_ctx };
         setup.place(model, params)?;
+        setup.check_cache(wish)?;
         Ok(setup)
     }
 
@@ -73,6 +74,23 @@ impl Setup {
             }
         }
         Ok(())
+    }
+
+    /// Whether the device can hold the cache of its layers: an error if it was asked for, else it takes no layers.
+    fn check_cache(&mut self, wish: GpuWish) -> Result<(), EngineError> {
+        let driver = self.cparams.gpu.and_then(|gpu| Some((gpu, self.registry.driver(gpu.backend)?)));
+        let Some((gpu, driver)) = driver else { return Ok(()) };
+        let layers = &self.kv[..gpu.n_layers.min(self.kv.len())];
+        match gpu::cache_refusal(driver.as_ref(), layers) {
+            None => Ok(()),
+            Some(refusal) if wish == GpuWish::Needed => {
+                Err(EngineError::DeviceCache { device: driver.describe(), refusal })
+            }
+            Some(_) => {
+                self.cparams.gpu = None;
+                Ok(())
+            }
+        }
     }
 
     /// Tests the kernels that the model would use on a device, if it uses one.

@@ -10,7 +10,8 @@ mod common;
 use std::sync::Arc;
 
 use common::*;
-use minfer_engine::{Context, ContextParams, GpuLayers, Model, Row, devices};
+use minfer_engine::memory::Plan;
+use minfer_engine::{Context, ContextParams, EngineError, Fault, GpuLayers, Model, Row, devices};
 use minfer_graph::{Backend, GraphType, KvType};
 
 /// Weights are dequantized and activations stay f32, so only the order of additions differs from the reference: what the CPU
@@ -147,6 +148,39 @@ fn half_the_layers_on_the_device_give_the_same_tokens() {
         assert_eq!(splits, [false, true, false], "{name}");
         assert!(!compiled.splits[1].copies.is_empty() && !compiled.splits[2].copies.is_empty());
     }
+}
+
+#[test]
+fn a_cache_that_the_device_cannot_hold_is_refused_before_anything_is_loaded() {
+    let Some(device) = device() else { return };
+    let model = load(&data().join(format!("{}.gguf", COMMITTED[0])));
+    let refused = |params: &ContextParams| match Context::without_weights(&model, params) {
+        Err(e @ EngineError::DeviceCache { .. }) => (e.fault(), e.to_string()),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("{params:?} was not refused"),
+    };
+    for n_layers in [1, ALL] {
+        let (fault, what) = refused(&ContextParams { kv_type: KvType::Q8_0, ..on(&device, n_layers) });
+        assert_eq!(fault, Fault::Unsupported);
+        assert!(what.contains("no kernel there works on one of q8_0, the KV cache is F16 or F32"), "{what}");
+        assert!(what.contains(&device) && what.contains("--gpu-layers 0"), "{what}");
+    }
+    // More positions than any device gives a kernel at once.
+    let long = ContextParams { n_ctx: 1 << 29, kv_type: KvType::F32, ..on(&device, ALL) };
+    let (fault, what) = refused(&long);
+    assert_eq!(fault, Fault::OutOfMemory);
+    assert!(what.contains("keys of layer 0 take") && what.contains("positions fit"), "{what}");
+    // The context that is said to fit is not refused for this reason.
+    let fits: usize =
+        what.split(" positions fit").next().unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    for (n_ctx, is_refused) in [(fits, false), (fits + 1, true)] {
+        let params = ContextParams { n_ctx, ..long.clone() };
+        let found = Plan::new(&model, &params);
+        assert_eq!(matches!(found, Err(EngineError::DeviceCache { .. })), is_refused, "{n_ctx}");
+    }
+    // Layers that stay on the CPU are no matter of the device.
+    let elsewhere = ContextParams { kv_type: KvType::Q8_0, gpu_layers: GpuLayers::Count(0), ..small() };
+    assert!(Context::without_weights(&model, &elsewhere).is_ok());
 }
 
 #[test]

@@ -258,6 +258,11 @@ pub trait BackendDriver: Send + Sync {
         spec.block_bytes()
     }
 
+    /// Most bytes of one layer's keys or values; `None` where only memory is a limit.
+    fn max_kv_bytes(&self) -> Option<usize> {
+        None
+    }
+
     /// Memory for one layer's keys or values, zeroed.
     fn allocate_kv(&self, spec: &KvSpec, part: KvPart) -> Result<Arc<dyn Buffer>, KernelFault> {
         self.allocate(self.kv_block_bytes(spec, part).saturating_mul(spec.n_blocks))

@@ -17,19 +17,27 @@ use crate::testing::reference::HostBuffer;
 pub struct NullDriver {
     backend: Backend,
     refused: Vec<OpKind>,
+    max_kv_bytes: Option<usize>,
     steps: Arc<AtomicU64>,
 }
 
 impl NullDriver {
     /// A null backend under the handle `backend`.
     pub fn new(backend: Backend) -> Self {
-        NullDriver { backend, refused: Vec::new(), steps: Arc::default() }
+        NullDriver { backend, refused: Vec::new(), max_kv_bytes: None, steps: Arc::default() }
     }
 
     /// The same, refusing some ops.
     #[must_use]
     pub fn refusing(mut self, ops: &[OpKind]) -> Self {
         self.refused.extend_from_slice(ops);
+        self
+    }
+
+    /// The same, with room for so many bytes of one layer's keys or values.
+    #[must_use]
+    pub fn limiting_kv(mut self, bytes: usize) -> Self {
+        self.max_kv_bytes = Some(bytes);
         self
     }
 
@@ -79,6 +87,10 @@ impl BackendDriver for NullDriver {
 
     fn supports_attn_span(&self, _span: &AttnSpan) -> Support {
         Support::Yes
+    }
+
+    fn max_kv_bytes(&self) -> Option<usize> {
+        self.max_kv_bytes
     }
 
     fn allocate(&self, bytes: usize) -> Result<Arc<dyn Buffer>, KernelFault> {

@@ -122,6 +122,11 @@ impl BackendDriver for WgpuDriver {
         Ok(Arc::new(GpuBuffer::zeroed(&self.shared.device, bytes)?))
     }
 
+    fn max_kv_bytes(&self) -> Option<usize> {
+        let device = &self.shared.device;
+        Some(device.max_binding_bytes().min(device.max_buffer_bytes()))
+    }
+
     fn weight_bytes(&self, weights: &[(WeightUse<'_>, &WeightRef)]) -> usize {
         weights::planned_bytes(weights)
     }
