@@ -7,41 +7,21 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Random, params};
-use minfer_gguf::{TensorType, can_quantize, dequantize, quantize, scale_offsets};
+use common::{Random, params, random_blocks};
+use minfer_gguf::{TensorType, dequantize};
 use minfer_graph::testing::MapWeights;
 use minfer_graph::{
     BackendDriver, BuildError, ComputeGraph, DType, GraphBuilder, GraphParams, InputData, KvType, Op, Policy,
-    Registry, Scheduler, WeightRef,
+    PreparedHook, Registry, Scheduler, WeightRef,
 };
+use minfer_wgpu::Faults;
 
-/// Each of the k products is rounded once when it is added (fused) or twice, and sums of up to 32 + k/128 numbers build up
-/// one after the other: the error stays below this share of the sum of magnitudes.
+/// Each of the k products is rounded once when it is added (fused) or twice, and sums of 8, then 4, then 4, then k/128
+/// numbers build up: the error stays below this share of the sum of magnitudes.
 const SUM_TOLERANCE: f64 = 4e-6;
 
-/// Columns at once: one, part of a tile, a tile, more.
-const COLUMNS: [usize; 5] = [1, 2, 5, 8, 9];
-
-/// Blocks of random bits with scales that are finite and small.
-fn random_blocks(dtype: TensorType, n_elems: usize, random: &mut Random) -> Vec<u8> {
-    let mut bytes = vec![0; dtype.row_bytes(n_elems).unwrap()];
-    if can_quantize(dtype) {
-        quantize(dtype, &random.units(n_elems), &mut bytes).unwrap();
-        return bytes;
-    }
-    bytes.iter_mut().for_each(|b| *b = random.bits() as u8);
-    for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
-        for at in scale_offsets(dtype).unwrap_or(&[]) {
-            // A half between 2^-7 and 2^-5.
-            let half = 0x2000 + (random.bits() as u16 & 0x07ff);
-            block[*at..at + 2].copy_from_slice(&half.to_le_bytes());
-        }
-        if dtype == TensorType::MXFP4 {
-            block[0] = 120 + (random.bits() % 8) as u8;
-        }
-    }
-    bytes
-}
+/// Columns at once: one, the most that the kernel for few columns takes and fewer, the fewest that the tile takes and more.
+const COLUMNS: [usize; 7] = [1, 2, 7, 8, 9, 33, 64];
 
 struct Case {
     w: WeightRef,
@@ -62,6 +42,10 @@ impl Case {
     }
 
     fn run(&self, driver: &Arc<dyn BackendDriver>, x: &[f32]) -> Vec<f32> {
+        self.step(driver, x, None)
+    }
+
+    fn step(&self, driver: &Arc<dyn BackendDriver>, x: &[f32], hook: Option<PreparedHook>) -> Vec<f32> {
         let [k, rows, ..] = self.w.shape;
         let n = x.len() / k;
         let w = self.w.clone();
@@ -75,6 +59,9 @@ impl Case {
         let mut registry = Registry::new();
         registry.register(driver.clone());
         let mut scheduler = Scheduler::new(registry, Arc::new(self.weights.clone()), Vec::new());
+        if let Some(hook) = hook {
+            scheduler.on_prepared(hook);
+        }
         let mut out = vec![0.0; rows * n];
         let params = params(n, KvType::F32, 1);
         scheduler.step(&source, &params, &[("x", InputData::F32(x))], &mut out, None).unwrap();
@@ -91,15 +78,16 @@ impl Case {
 
 fn sizes(dtype: TensorType) -> Vec<(usize, usize)> {
     match dtype.block_elems() {
-        1 => vec![(1, 1), (33, 70), (1100, 9)],
-        32 => vec![(96, 70), (1120, 9)],
-        _ => vec![(256, 1), (1280, 17)],
+        1 => vec![(1, 1), (33, 70), (1100, 9), (4225, 3)],
+        32 => vec![(96, 70), (1120, 9), (4256, 3)],
+        _ => vec![(256, 1), (1280, 65), (4352, 3)],
     }
 }
 
 #[test]
 fn products_agree_with_the_reference_in_every_type_and_odd_sizes() {
     let Some(driver) = common::dyn_driver() else { return };
+    let without_subgroups = common::dyn_driver_with(Faults { no_subgroups: true, ..Faults::default() });
     let mut failures = Vec::new();
     let mut n_types = 0;
     for dtype in TensorType::all().filter(|t| driver.supports_op(&Op::MatMul, *t).is_yes()) {
@@ -110,14 +98,24 @@ fn products_agree_with_the_reference_in_every_type_and_odd_sizes() {
             let all = case.run(&driver, &x);
             check(&case, &x, &all, &mut failures);
             for n in COLUMNS {
-                if case.run(&driver, &x[..k * n]) != all[..rows * n] {
+                if bits(&case.run(&driver, &x[..k * n])) != bits(&all[..rows * n]) {
                     failures.push(format!("{dtype} {k} x {rows}: other bits with {n} columns"));
+                }
+            }
+            for n in [1, 5] {
+                let Some(driver) = &without_subgroups else { continue };
+                if bits(&case.run(driver, &x[..k * n])) != bits(&all[..rows * n]) {
+                    failures.push(format!("{dtype} {k} x {rows}: other bits without subgroups, {n} columns"));
                 }
             }
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert_eq!(n_types, 16);
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
 }
 
 fn check(case: &Case, x: &[f32], out: &[f32], failures: &mut Vec<String>) {
@@ -131,6 +129,22 @@ fn check(case: &Case, x: &[f32], out: &[f32], failures: &mut Vec<String>) {
             failures.push(format!("{dtype} {k} x {rows} at {i}: {got}, expected {sum} (magnitudes {size})"));
             return;
         }
+    }
+}
+
+#[test]
+fn the_number_of_columns_decides_which_kernel_runs() {
+    let Some(driver) = common::dyn_driver() else { return };
+    let case = Case::new(TensorType::Q4_K, 512, 70, 5);
+    for (n, expected) in [
+        (1, "q4_k-matmul-l4-c1"),
+        (2, "q4_k-matmul-l4-c2"),
+        (8, "q4_k-matmul-l4-c4"),
+        (9, "q4_k-matmul-tile"),
+    ] {
+        let (used, hook) = common::kernels();
+        case.step(&driver, &Random::new(7).units(512 * n), Some(hook));
+        assert_eq!(used.lock().unwrap()[..], [expected.to_owned()], "{n} columns");
     }
 }
 

@@ -86,11 +86,17 @@ fn a_device_with_a_bad_kernel_is_not_used() {
         let graph = compile(model.description(), &params, &registry, &mut |_, _| {}).unwrap();
         super::first_use(&driver, &[graph])
     };
-    let error = first_use(Some(("matmul", "total += parts", "total -= parts"))).unwrap_err().to_string();
-    assert!(
-        error.contains("fails its self-test: MatMul of ") && error.contains(" numbers differ"),
-        "{error}"
-    );
+    // The kernel of decode steps, and that of prompts.
+    for (kernel, from, to) in [
+        ("-matmul-l", "total += parts", "total -= parts"),
+        ("-matmul-tile", "totals[e] += left[e]", "totals[e] -= left[e]"),
+    ] {
+        let error = first_use(Some((kernel, from, to))).unwrap_err().to_string();
+        assert!(
+            error.contains("fails its self-test: MatMul of ") && error.contains(" numbers differ"),
+            "{kernel}: {error}"
+        );
+    }
     let error = first_use(Some(("rms_norm", "+ p.eps", "+ 9.0"))).unwrap_err().to_string();
     assert!(error.contains("fails its self-test: RmsNorm of F32"), "{error}");
     first_use(None).unwrap();

@@ -8,8 +8,9 @@ use super::cases::{
     fused_qkv_norm, get_rows, matmul, norm, permute, pick_rows, qk_norm, rope, ropes,
 };
 
-/// Tokens of a step: one, fewer than a tile, more than one tile.
-const TOKENS: [usize; 4] = [1, 3, 8, 35];
+/// Tokens of a step: one, fewer than a tile, more than one tile, a tile. The first three are the kernels that devices choose
+/// from.
+const TOKENS: [usize; 4] = [1, 3, 35, 8];
 
 /// Inputs and outputs of a matrix: small, and neither a multiple of a tile.
 const MATRICES: [(usize, usize); 2] = [(256, 40), (768, 83)];
@@ -75,7 +76,7 @@ pub(super) fn of(wanted: &Wanted<'_>) -> Result<Vec<Case>, BuildError> {
 fn with_matrices(cases: &mut Cases, wanted: &Wanted<'_>, dtype: TensorType) -> Result<(), BuildError> {
     for &(k, rows) in wanted.some(&MATRICES, 1) {
         if wanted.has(OpKind::MatMul, dtype) {
-            for &n in wanted.some(&TOKENS, 2) {
+            for &n in wanted.some(&TOKENS, 3) {
                 cases.add(|m| matmul(m, dtype, k, rows, n))?;
             }
         }

@@ -136,7 +136,7 @@ impl BackendDriver for WgpuDriver {
     }
 
     fn scratch_bytes(&self, graph: &ComputeGraph, nodes: &[NodeId], _kv: &[KvSpec]) -> usize {
-        prepare::scratch_bytes(graph, nodes)
+        prepare::scratch_bytes(&self.shared.device, graph, nodes)
     }
 
     fn load_weight(&self, usage: WeightUse<'_>, weights: &dyn WeightSource) -> Result<(), KernelFault> {

@@ -15,7 +15,7 @@ mod attention;
 mod products;
 
 pub(super) fn prepare(shared: &Arc<Shared>, job: &PrepareJob<'_>) -> Result<Box<dyn Prepared>, KernelFault> {
-    let scratch = match scratch_bytes(job.graph, job.nodes) {
+    let scratch = match scratch_bytes(&shared.device, job.graph, job.nodes) {
         0 => None,
         bytes => Some(shared.scratch(bytes)?),
     };
@@ -48,9 +48,9 @@ fn is_read_elsewhere(graph: &ComputeGraph, node: &Node) -> bool {
 }
 
 /// Bytes of working memory that the largest node takes.
-pub(super) fn scratch_bytes(graph: &ComputeGraph, nodes: &[NodeId]) -> usize {
-    let ffn = nodes.iter().map(|id| graph.node(*id)).filter(|n| n.op == Op::FusedFfn);
-    ffn.map(Node::out_bytes).max().unwrap_or(0)
+pub(super) fn scratch_bytes(device: &Device, graph: &ComputeGraph, nodes: &[NodeId]) -> usize {
+    let bytes = nodes.iter().map(|id| products::scratch_bytes(device, graph.node(*id)));
+    bytes.max().unwrap_or(0)
 }
 
 /// What the device refuses says which node it was for.
@@ -236,24 +236,26 @@ impl Maker<'_> {
         let column = node.out_shape[0];
         let n_columns = node.n_elems() / column.max(1);
         let w = self.vector(node, 0)?;
-        let norm = Norm { d, eps, n_columns, per_column: column / d.max(1), stride: column, at: 0 };
-        self.norm(&norm, [&w.span, &x, &out])
+        let per_column = column / d.max(1);
+        let norm = Norm { d, eps, n_columns, per_column, n_first: per_column, stride: column };
+        self.norm(&norm, [&w.span, &w.span, &x, &out])
     }
 
-    fn norm(&mut self, norm: &Norm, [w, x, out]: [&Span; 3]) -> Result<(), KernelFault> {
-        let (at, stride) = (word(norm.at)?, word(norm.stride)?);
+    fn norm(&mut self, norm: &Norm, [w, second, x, out]: [&Span; 4]) -> Result<(), KernelFault> {
+        let stride = word(norm.stride)?;
         let words = [
             word(norm.d)?,
             word(norm.per_column)?,
             word(norm.n_columns)?,
-            x.start() + at,
+            word(norm.n_first)?,
+            x.start(),
             stride,
-            out.start() + at,
+            out.start(),
             stride,
             norm.eps.to_bits(),
         ];
         let groups = kernels::grid(norm.per_column * norm.n_columns, 1);
-        self.dispatch(&kernels::rows::rms_norm(), &[w, x, out], &words, groups)
+        self.dispatch(&kernels::rows::rms_norm(), &[w, second, x, out], &words, groups)
     }
 }
 
@@ -263,26 +265,20 @@ struct Norm {
     d: usize,
     eps: f32,
     n_columns: usize,
-    /// Stretches of a column.
+    /// Stretches of a column, from its first element on.
     per_column: usize,
+    /// Those of them that have the first weight; the others have the second.
+    n_first: usize,
     /// Elements of a column.
     stride: usize,
-    /// Where the first stretch begins in a column.
-    at: usize,
 }
 
 impl Norm {
-    /// The heads of the query, and those of the key, in the columns of a fused projection.
-    fn of_heads(dims: &QkvDims, n_columns: usize, eps: f32, d: usize) -> [Norm; 2] {
-        let heads = |at, rows: usize| Norm {
-            d,
-            eps,
-            n_columns,
-            per_column: rows / d.max(1),
-            stride: dims.total(),
-            at,
-        };
-        [heads(0, dims.q), heads(dims.q, dims.kv)]
+    /// The heads of the query and those of the key in the columns of a fused projection.
+    fn of_heads(dims: &QkvDims, n_columns: usize, eps: f32, d: usize) -> Norm {
+        let heads = |rows: usize| rows / d.max(1);
+        let (n_first, per_column) = (heads(dims.q), heads(dims.q + dims.kv));
+        Norm { d, eps, n_columns, per_column, n_first, stride: dims.total() }
     }
 }
 

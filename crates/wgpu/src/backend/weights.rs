@@ -44,6 +44,16 @@ pub(super) struct Matrix {
     bytes: usize,
 }
 
+impl Matrix {
+    /// Its bytes, if they lie in one piece.
+    pub(super) fn only_part(&self) -> Option<&Span> {
+        match &self.parts[..] {
+            [part] => Some(&part.span),
+            _ => None,
+        }
+    }
+}
+
 /// A vector of f32, on the device and, for what is computed from it at preparation, on the host.
 pub(super) struct Vector {
     pub(super) span: Span,
@@ -167,6 +177,16 @@ fn vector_values(name: &str, data: WeightData<'_>) -> Result<Vec<f32>, KernelFau
     Ok(values)
 }
 
+/// Most bytes of rows that one part holds.
+fn part_bytes(device: &Device) -> usize {
+    device.max_binding_bytes().min(device.max_buffer_bytes()).saturating_sub(PADDING + 4)
+}
+
+/// Whether a matrix of this shape lies in one piece.
+pub(super) fn fits_one_binding(device: &Device, dtype: TensorType, [k, n_rows, ..]: [usize; 4]) -> bool {
+    dtype.row_bytes(k).is_some_and(|row| part_bytes(device) / row.max(1) >= n_rows)
+}
+
 /// Uploads a matrix part by part, stretch by stretch, letting the file's pages go behind itself.
 fn upload(
     device: &Arc<Device>,
@@ -180,7 +200,7 @@ fn upload(
     }
     let whole = data.dtype.row_bytes(k).filter(|row| row.checked_mul(n_rows) == Some(data.bytes.len()));
     let row_bytes = whole.ok_or_else(|| fault(name, "does not have the size of its shape"))?;
-    let limit = device.max_binding_bytes().min(device.max_buffer_bytes()) - PADDING - 4;
+    let limit = part_bytes(device);
     let rows_at_once = limit / row_bytes.max(1);
     if rows_at_once == 0 {
         return Err(fault(name, &format!("has rows of {row_bytes} bytes, the device binds {limit}")));

@@ -83,6 +83,8 @@ pub struct Faults {
     pub memory: Option<usize>,
     /// Most bytes of one operand.
     pub binding: Option<usize>,
+    /// Whether it has no subgroup operations.
+    pub no_subgroups: bool,
     /// Kernels whose name has this in it give garbage: the first text in their source is replaced by the second.
     pub tamper: Option<(&'static str, &'static str, &'static str)>,
 }
@@ -97,7 +99,7 @@ pub(crate) const IMMEDIATE_BYTES: u32 = 64;
 const WORKGROUP_THREADS: u32 = 64;
 
 /// Workgroup memory that kernels declare.
-const WORKGROUP_BYTES: u32 = 8 << 10;
+const WORKGROUP_BYTES: u32 = 10 << 10;
 
 impl Adapter {
     fn of(adapter: &wgpu::Adapter) -> Adapter {

@@ -73,7 +73,8 @@ impl Device {
     pub(crate) fn open(options: &WgpuOptions) -> Result<Arc<Device>, DeviceError> {
         let (raw_adapter, adapter) = adapter::choose(options)?;
         let limits = raw_adapter.limits();
-        let features = Features::IMMEDIATES | (raw_adapter.features() & Features::PIPELINE_CACHE);
+        let wanted = Features::PIPELINE_CACHE | Features::SUBGROUP;
+        let features = Features::IMMEDIATES | (raw_adapter.features() & wanted);
         let request = raw_adapter.request_device(&wgpu::DeviceDescriptor {
             required_features: features,
             required_limits: limits.clone(),
@@ -127,6 +128,12 @@ impl Device {
     /// Bindings start at multiples of this.
     pub(crate) fn binding_alignment(&self) -> usize {
         self.limits.min_storage_buffer_offset_alignment as usize
+    }
+
+    /// Whether kernels may pass sums on within subgroups: there are such operations, and four neighbours are always together.
+    pub(crate) fn shares_sums(&self) -> bool {
+        let has = self.raw.features().contains(Features::SUBGROUP);
+        has && self.adapter.subgroup_sizes.0 >= 4 && !self.faults.no_subgroups
     }
 
     /// Most workgroups along one axis.

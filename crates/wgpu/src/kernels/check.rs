@@ -13,10 +13,10 @@ use super::{Kernel, all};
 pub(super) fn module(kernel: &Kernel) -> (naga::Module, ModuleInfo) {
     let parsed = naga::front::wgsl::parse_str(&kernel.source);
     let module = parsed.unwrap_or_else(|e| panic!("{}: {}", kernel.name, e.emit_to_string(&kernel.source)));
-    let mut validator = Validator::new(
-        ValidationFlags::all(),
-        Capabilities::IMMEDIATES | Capabilities::SHADER_FLOAT16_IN_FLOAT32,
-    );
+    let used = Capabilities::IMMEDIATES | Capabilities::SHADER_FLOAT16_IN_FLOAT32 | Capabilities::SUBGROUP;
+    let mut validator = Validator::new(ValidationFlags::all(), used);
+    validator.subgroup_stages(naga::valid::ShaderStages::COMPUTE);
+    validator.subgroup_operations(naga::valid::SubgroupOperationSet::all());
     let info = validator.validate(&module);
     let info = info.unwrap_or_else(|e| panic!("{}: {}", kernel.name, e.emit_to_string(&kernel.source)));
     (module, info)

@@ -1,7 +1,7 @@
 //! WGSL kernels: a folder for each family, files with their contract in the header, and what is generated around them.
 //!
 //! A kernel's source says itself what it binds and which parameters it takes; the host reads both from there. Constants
-//! and shared pieces go in front. Every kernel has a name of its own for every form of it: `q4_k-matmul-l8-c1`.
+//! and shared pieces go in front. Every kernel has a name of its own for every form of it: `q4_k-matmul-l8-c1`, `q4_k-matmul-tile`.
 
 pub(crate) mod attention;
 #[cfg(test)]
@@ -106,7 +106,8 @@ mod tests {
         let kernel = rows::pick();
         assert_eq!(kernel.bindings(), [Access::ReadWrite; 4]);
         assert_eq!(kernel.n_words(), 7);
-        assert_eq!(rows::rms_norm().bindings(), [Access::Read, Access::ReadWrite, Access::ReadWrite]);
+        let (read, write) = (Access::Read, Access::ReadWrite);
+        assert_eq!(rows::rms_norm().bindings(), [read, read, write, write]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use naga::back::msl;
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 
 use super::check::module;
+use super::matmul::Sums;
 use super::{Kernel, attention, grid, matmul, rope, rows, threads};
 use crate::device::{Device, GpuBuffer, Span, WgpuOptions, adapters};
 
@@ -54,21 +55,22 @@ fn ints(values: &[i32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-fn product(n: usize) -> Case {
-    let (k, n_rows) = (512, 20);
+fn product(n: usize, sums: Sums) -> Case {
+    let (k, n_rows) = (1280, 70);
     let row_bytes = TensorType::Q4_K.row_bytes(k).unwrap();
     let mut w = floats(1, n_rows * row_bytes / 4);
     for block in w.chunks_mut(TensorType::Q4_K.block_bytes()) {
         block[..4].copy_from_slice(&[0x12, 0x20, 0x34, 0x21]);
     }
     w.extend([0; 8]);
-    let form = matmul::Form::of(k, n);
+    let form = matmul::Form::of(k, n, sums);
+    let (rows, cols) = form.extent();
     let [k, row_bytes, n_rows, n_cols] = [k, row_bytes, n_rows, n].map(|v| v as u32);
     Case {
         kernel: matmul::matmul(TensorType::Q4_K, form),
         operands: vec![w, floats(2, (k * n_cols) as usize), vec![0; (4 * n_rows * n_cols) as usize]],
         words: vec![k, row_bytes, 0, n_rows, n_cols, 0, k, 0, n_rows],
-        groups: grid(n_rows.div_ceil(form.rows()) as usize, n_cols.div_ceil(form.cols)),
+        groups: grid(n_rows.div_ceil(rows) as usize, n_cols.div_ceil(cols)),
         results: vec![(2, false)],
     }
 }
@@ -78,10 +80,10 @@ fn norm() -> Case {
     let len = (d * n) as usize;
     Case {
         kernel: rows::rms_norm(),
-        operands: vec![floats(1, d as usize), floats(2, len), vec![0; 4 * len]],
-        words: vec![d, 1, n, 0, d, 0, d, 1e-5f32.to_bits()],
+        operands: vec![floats(1, d as usize), floats(3, d as usize), floats(2, len), vec![0; 4 * len]],
+        words: vec![d, 1, n, 1, 0, d, 0, d, 1e-5f32.to_bits()],
         groups: grid(n as usize, 1),
-        results: vec![(2, false)],
+        results: vec![(3, false)],
     }
 }
 
@@ -215,8 +217,14 @@ fn launcher(source: &str, n_operands: usize) -> String {
         let kind = format!("std::remove_const_t<std::remove_reference_t<{kind}>>");
         if attribute.starts_with("threadgroup_position") {
             args.push("g".to_owned());
-        } else if attribute.starts_with("thread_index") {
+        } else if attribute.starts_with("thread_index_in_threadgroup") {
             args.push("t".to_owned());
+        } else if attribute.starts_with("thread_index_in_simdgroup") {
+            args.push("t % SUBGROUP".to_owned());
+        } else if attribute.starts_with("simdgroup_index") {
+            args.push("t / SUBGROUP".to_owned());
+        } else if attribute.starts_with("threads_per_simdgroup") {
+            args.push("SUBGROUP".to_owned());
         } else if let Some(slot) = attribute.strip_prefix("buffer(") {
             let slot: usize = slot.split(')').next().unwrap().parse().unwrap();
             let at = match slot {
@@ -295,7 +303,8 @@ fn kernels_in_metals_language_give_what_the_device_gives() {
     let options = WgpuOptions { device: Some(device), ..Default::default() };
     let device = Device::open(&options).unwrap();
     let styles = [RopeStyle::Neox, RopeStyle::Interleaved].map(store);
-    let cases = [product(1), product(3), norm(), attend()].into_iter().chain(styles);
+    let products = [(1, Sums::Alone), (3, Sums::Shared), (20, Sums::Alone)].map(|(n, sums)| product(n, sums));
+    let cases = products.into_iter().chain([norm(), attend()]).chain(styles);
     for case in cases {
         let expected = on_device(&device, &case);
         let found = on_processor(&folder, &case, "forward");

@@ -4,10 +4,11 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use minfer_graph::{BackendDriver, CParams, GpuOffload, GraphParams, GraphType, Head, KvType};
-use minfer_wgpu::{BACKEND, WgpuDriver, WgpuOptions, adapters};
+use minfer_gguf::{TensorType, can_quantize, quantize, scale_offsets};
+use minfer_graph::{BackendDriver, CParams, GpuOffload, GraphParams, GraphType, Head, KvType, PreparedHook};
+use minfer_wgpu::{BACKEND, Faults, WgpuDriver, WgpuOptions, adapters};
 
 /// The driver under test, if there is an adapter. Software adapters are as good as any.
 pub(crate) fn driver() -> Option<Arc<WgpuDriver>> {
@@ -54,6 +55,23 @@ pub(crate) fn at_other_widths(test: &str) {
 /// The same as what the graph machinery takes.
 pub(crate) fn dyn_driver() -> Option<Arc<dyn BackendDriver>> {
     driver().map(|d| d as Arc<dyn BackendDriver>)
+}
+
+/// The same with something wrong.
+pub(crate) fn dyn_driver_with(faults: Faults) -> Option<Arc<dyn BackendDriver>> {
+    let options = WgpuOptions { device: Some(device_name()?), faults, cache: None };
+    Some(Arc::new(WgpuDriver::open(&options).expect("the adapter opens")))
+}
+
+/// Where a hook notes the kernels of the graphs that are made ready.
+pub(crate) fn kernels() -> (Arc<Mutex<Vec<String>>>, PreparedHook) {
+    let used: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = used.clone();
+    let hook: PreparedHook = Box::new(move |uses| {
+        let names = uses.iter().flat_map(|u| std::iter::repeat_n(u.kernel.clone(), u.count));
+        noted.lock().expect("the test goes on").extend(names);
+    });
+    (used, hook)
 }
 
 /// A step of `n` tokens, all of it on the device.
@@ -105,4 +123,25 @@ impl Random {
     pub(crate) fn units(&mut self, n: usize) -> Vec<f32> {
         (0..n).map(|_| self.unit()).collect()
     }
+}
+
+/// Blocks of random bits with scales that are finite and small.
+pub(crate) fn random_blocks(dtype: TensorType, n_elems: usize, random: &mut Random) -> Vec<u8> {
+    let mut bytes = vec![0; dtype.row_bytes(n_elems).expect("whole blocks")];
+    if can_quantize(dtype) {
+        quantize(dtype, &random.units(n_elems), &mut bytes).expect("a type with blocks");
+        return bytes;
+    }
+    bytes.iter_mut().for_each(|b| *b = random.bits() as u8);
+    for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
+        for at in scale_offsets(dtype).unwrap_or(&[]) {
+            // A half between 2^-7 and 2^-5.
+            let half = 0x2000 + (random.bits() as u16 & 0x07ff);
+            block[*at..at + 2].copy_from_slice(&half.to_le_bytes());
+        }
+        if dtype == TensorType::MXFP4 {
+            block[0] = 120 + (random.bits() % 8) as u8;
+        }
+    }
+    bytes
 }

@@ -69,6 +69,10 @@ template <class To, class From> To as_type(From from) {
 
 void wait_for_all();
 
+// Threads of a subgroup; which of them a thread exchanges a value with.
+constexpr uint32_t SUBGROUP = 16;
+float exchange(float value, uint32_t mask);
+
 namespace metal {
 typedef uint32_t uint;
 #define VECTORS(t) typedef vec<t, 2> t##2; typedef vec<t, 3> t##3; typedef vec<t, 4> t##4;
@@ -85,6 +89,7 @@ template <int N> vec<float, N> fma(vec<float, N> a, vec<float, N> b, vec<float, 
   for (int i = 0; i < N; i++) a[i] = std::fma(a[i], b[i], c[i]);
   return a;
 }
+inline float simd_shuffle_xor(float value, uint mask) { return exchange(value, mask); }
 inline float exp(float x) { return std::exp(x); }
 inline float sqrt(float x) { return std::sqrt(x); }
 template <class T> T max(T a, T b) { return a > b ? a : b; }
@@ -118,6 +123,16 @@ static uint3 group;
 static void (*body)(uint3, uint32_t);
 
 inline void wait_for_all() { swapcontext(&fibers[current].context, &scheduler); }
+
+// All threads of the workgroup come here together, which is stricter than what Metal asks for.
+float exchange(float value, uint32_t mask) {
+  static float values[THREADS];
+  values[current] = value;
+  wait_for_all();
+  float other = values[current ^ mask];
+  wait_for_all();
+  return other;
+}
 
 static void run_one() {
   body(group, current);

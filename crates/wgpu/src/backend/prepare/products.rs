@@ -1,13 +1,15 @@
 //! Products of weights and activations, alone and side by side.
 
-use minfer_graph::{KernelFault, Node, QkvDims};
+use std::sync::Arc;
+
+use minfer_graph::{KernelFault, Node, Op, QkvDims};
 
 use super::{Maker, Norm, word};
-use crate::backend::weights::Matrix;
-use crate::device::Span;
-use crate::kernels;
+use crate::backend::weights::{Matrix, fits_one_binding};
+use crate::device::{Device, Span};
 use crate::kernels::elementwise::Binary;
-use crate::kernels::matmul::Form;
+use crate::kernels::matmul::{FEW_COLUMNS, Few, Form, Sums};
+use crate::kernels::{self, Kernel};
 
 /// Where the rows of a product go in the columns of a value.
 struct Target<'a> {
@@ -18,21 +20,101 @@ struct Target<'a> {
     at: usize,
 }
 
+/// The columns that a node multiplies.
+struct Columns {
+    x: Span,
+    /// Elements of a column.
+    k: usize,
+    n: usize,
+}
+
+/// Whether gate and up of a fused node go through one kernel; otherwise they need working memory.
+pub(super) fn is_gated(device: &Device, node: &Node) -> bool {
+    let [gate, up] = &node.meta.weights[..] else { return false };
+    let n_columns = node.n_elems() / node.out_shape[0].max(1);
+    n_columns <= FEW_COLUMNS
+        && gate.dtype == up.dtype
+        && gate.shape == up.shape
+        && fits_one_binding(device, gate.dtype, gate.shape)
+}
+
+/// Bytes of working memory that a node takes.
+pub(super) fn scratch_bytes(device: &Device, node: &Node) -> usize {
+    if node.op == Op::FusedFfn && !is_gated(device, node) { node.out_bytes() } else { 0 }
+}
+
 impl Maker<'_> {
     pub(super) fn matmul(&mut self, node: &Node) -> Result<(), KernelFault> {
-        let out = self.value(node)?;
+        let (x, out) = (self.columns(node)?, self.value(node)?);
         let w = self.matrix(node, 0)?;
-        self.product(node, &w, &Target { out: &out, stride: w.n_rows, at: 0 })
+        self.product(&w, &x, &Target { out: &out, stride: w.n_rows, at: 0 })
     }
 
-    /// Three products whose rows follow one another.
+    /// Three products whose rows follow one another: those of one type that lie in one piece go through one kernel.
     pub(super) fn qkv(&mut self, node: &Node, dims: &QkvDims) -> Result<(), KernelFault> {
-        let out = self.value(node)?;
-        for (i, at) in [0, dims.q, dims.q + dims.kv].into_iter().enumerate() {
-            let w = self.matrix(node, i)?;
-            self.product(node, &w, &Target { out: &out, stride: dims.total(), at })?;
+        let (x, out) = (self.columns(node)?, self.value(node)?);
+        let all = (0..3).map(|i| self.matrix(node, i)).collect::<Result<Vec<_>, _>>()?;
+        let mut at = 0;
+        for group in all.chunk_by(|a, b| a.dtype == b.dtype) {
+            let target = Target { out: &out, stride: dims.total(), at };
+            at += group.iter().map(|w| w.n_rows).sum::<usize>();
+            self.side_by_side(group, &x, target)?;
         }
         Ok(())
+    }
+
+    fn side_by_side(
+        &mut self,
+        group: &[Arc<Matrix>],
+        x: &Columns,
+        mut target: Target<'_>,
+    ) -> Result<(), KernelFault> {
+        let few = Few::of(x.k, x.n, self.sums());
+        let whole: Option<Vec<_>> = group.iter().map(|w| w.only_part()).collect();
+        if let (Some(form), Some(parts), true) = (few, whole, group.len() > 1) {
+            return self.stacked(group, &parts, (form, x), &target);
+        }
+        for w in group {
+            self.product(w, x, &target)?;
+            target.at += w.n_rows;
+        }
+        Ok(())
+    }
+
+    fn stacked(
+        &mut self,
+        group: &[Arc<Matrix>],
+        parts: &[&Span],
+        (form, x): (Few, &Columns),
+        target: &Target<'_>,
+    ) -> Result<(), KernelFault> {
+        let mut ends = [0; 3];
+        let mut end = 0;
+        for (i, place) in ends.iter_mut().enumerate() {
+            end += group.get(i).map_or(0, |w| w.n_rows);
+            *place = end;
+        }
+        // Of two matrices, the third has no rows.
+        let part = |i: usize| parts.get(i).copied().unwrap_or(parts[0]);
+        let (w, w1, w2) = (part(0), part(1), part(2));
+        let words = [
+            word(x.k)?,
+            word(group[0].row_bytes)?,
+            w.start_bytes(),
+            w1.start_bytes(),
+            w2.start_bytes(),
+            word(ends[0])?,
+            word(ends[1])?,
+            word(ends[2])?,
+            word(x.n)?,
+            x.x.start(),
+            word(x.k)?,
+            target.out.start() + word(target.at)?,
+            word(target.stride)?,
+        ];
+        let kernel = kernels::matmul::stacked(group[0].dtype, form);
+        let work = Work { kernel, rows: end, extent: form.extent(), products: x.products(end) };
+        self.multiply(work, &[w, w1, w2, &x.x, target.out], &words, x.n)
     }
 
     pub(super) fn qkv_norm(
@@ -45,52 +127,115 @@ impl Maker<'_> {
         self.qkv(node, dims)?;
         let out = self.value(node)?;
         let n_columns = node.n_elems() / dims.total().max(1);
-        for (i, norm) in Norm::of_heads(dims, n_columns, eps, head_dim).iter().enumerate() {
-            let w = self.vector(node, 3 + i)?;
-            self.norm(norm, [&w.span, &out, &out])?;
-        }
-        Ok(())
+        let (q, k) = (self.vector(node, 3)?, self.vector(node, 4)?);
+        self.norm(&Norm::of_heads(dims, n_columns, eps, head_dim), [&q.span, &k.span, &out, &out])
     }
 
-    /// `silu(gate x) * (up x)`: the gate lands in the result, the other product in working memory.
+    /// `silu(gate x) * (up x)`: in one kernel, or the gate lands in the result, the other product in working memory.
     pub(super) fn ffn(&mut self, node: &Node) -> Result<(), KernelFault> {
-        let out = self.value(node)?;
+        let (x, out) = (self.columns(node)?, self.value(node)?);
+        let (gate, up) = (self.matrix(node, 0)?, self.matrix(node, 1)?);
+        if is_gated(self.device(), node)
+            && let (Some(form), Some(w), Some(w1)) =
+                (Few::of(x.k, x.n, self.sums()), gate.only_part(), up.only_part())
+        {
+            return self.gated(&gate, [w, w1, &out], form, &x);
+        }
         let missing = || KernelFault::Bug("a fused node has no working memory".into());
         let scratch = Span::of(self.scratch.clone().ok_or_else(missing)?, 0, node.out_bytes())?;
-        let (gate, up) = (self.matrix(node, 0)?, self.matrix(node, 1)?);
-        self.product(node, &gate, &Target { out: &out, stride: gate.n_rows, at: 0 })?;
-        self.product(node, &up, &Target { out: &scratch, stride: up.n_rows, at: 0 })?;
+        self.product(&gate, &x, &Target { out: &out, stride: gate.n_rows, at: 0 })?;
+        self.product(&up, &x, &Target { out: &scratch, stride: up.n_rows, at: 0 })?;
         let n = node.n_elems();
         self.combine(Binary::SwiGlu, [&out, &scratch, &out], (n, n), false)
     }
 
-    /// The rows of `w` times the columns of the node's first source.
-    fn product(&mut self, node: &Node, w: &Matrix, target: &Target<'_>) -> Result<(), KernelFault> {
-        let source = self.source(node, 0)?;
-        let n_cols = source.n_elems() / source.out_shape[0].max(1);
-        let x = self.value(source)?;
-        let form = Form::of(w.k, n_cols);
-        let kernel = kernels::matmul::matmul(w.dtype, form);
+    fn gated(
+        &mut self,
+        gate: &Matrix,
+        [w, w1, out]: [&Span; 3],
+        form: Few,
+        x: &Columns,
+    ) -> Result<(), KernelFault> {
+        let words = [
+            word(x.k)?,
+            word(gate.row_bytes)?,
+            w.start_bytes(),
+            w1.start_bytes(),
+            word(gate.n_rows)?,
+            word(x.n)?,
+            x.x.start(),
+            word(x.k)?,
+            out.start(),
+            word(gate.n_rows)?,
+        ];
+        let kernel = kernels::matmul::gated(gate.dtype, form);
+        let products = x.products(2 * gate.n_rows);
+        let work = Work { kernel, rows: gate.n_rows, extent: form.extent(), products };
+        self.multiply(work, &[w, w1, &x.x, out], &words, x.n)
+    }
+
+    /// The rows of `w` times the columns.
+    fn product(&mut self, w: &Matrix, x: &Columns, target: &Target<'_>) -> Result<(), KernelFault> {
+        let form = Form::of(w.k, x.n, self.sums());
         for part in &w.parts {
             let words = [
                 word(w.k)?,
                 word(w.row_bytes)?,
                 part.span.start_bytes(),
                 word(part.rows.len())?,
-                word(n_cols)?,
-                x.start(),
+                word(x.n)?,
+                x.x.start(),
                 word(w.k)?,
                 target.out.start() + word(target.at + part.rows.start)?,
                 word(target.stride)?,
             ];
-            let n_tiles = part.rows.len().div_ceil(form.rows() as usize);
-            let groups = kernels::grid(n_tiles, word(n_cols)?.div_ceil(form.cols));
-            self.dispatch(&kernel, &[&part.span, &x, target.out], &words, groups)?;
-            let products = (w.k as u64).saturating_mul(part.rows.len() as u64).saturating_mul(n_cols as u64);
-            if let Some(last) = self.dispatches.pop() {
-                self.dispatches.push(last.with_work(products));
-            }
+            let kernel = kernels::matmul::matmul(w.dtype, form);
+            let rows = part.rows.len();
+            let work = Work { kernel, rows, extent: form.extent(), products: x.products(rows) };
+            self.multiply(work, &[&part.span, &x.x, target.out], &words, x.n)?;
         }
         Ok(())
+    }
+
+    fn multiply(
+        &mut self,
+        work: Work,
+        operands: &[&Span],
+        words: &[u32],
+        n_columns: usize,
+    ) -> Result<(), KernelFault> {
+        let (rows, columns) = work.extent;
+        let groups = kernels::grid(work.rows.div_ceil(rows as usize), word(n_columns)?.div_ceil(columns));
+        self.dispatch(&work.kernel, operands, words, groups)?;
+        if let Some(last) = self.dispatches.pop() {
+            self.dispatches.push(last.with_work(work.products));
+        }
+        Ok(())
+    }
+
+    /// What a node multiplies its weights with.
+    fn columns(&self, node: &Node) -> Result<Columns, KernelFault> {
+        let source = self.source(node, 0)?;
+        let k = source.out_shape[0];
+        Ok(Columns { x: self.value(source)?, k, n: source.n_elems() / k.max(1) })
+    }
+
+    fn sums(&self) -> Sums {
+        if self.device().shares_sums() { Sums::Shared } else { Sums::Alone }
+    }
+}
+
+/// A kernel over rows, in workgroups of so many rows and columns.
+struct Work {
+    kernel: Kernel,
+    rows: usize,
+    extent: (u32, u32),
+    products: u64,
+}
+
+impl Columns {
+    /// Products that `rows` rows take.
+    fn products(&self, rows: usize) -> u64 {
+        (self.k as u64).saturating_mul(rows as u64).saturating_mul(self.n as u64)
     }
 }

@@ -1,9 +1,13 @@
 //! Blocks of weights as numbers: one snippet for each type, and the types there are.
 //!
 //! A snippet defines `dequant(row, g)`: the 32 elements of group `g` of the row whose first byte is `row`, four to a vector.
-//! It reads the matrix `w` through `words.wgsl`; types without blocks ask `p.k` where a row ends.
+//! It reads words through `word(i)`: of the one matrix `w` with [`ONE`], of the one that a kernel chooses otherwise. Types
+//! without blocks ask `p.k` where a row ends.
 
 use minfer_gguf::TensorType;
+
+/// Words of the matrix `w`, for kernels that read one.
+pub(super) const ONE: &str = "fn word(i: u32) -> u32 { return w[i]; }\n";
 
 const WORDS: &str = include_str!("words.wgsl");
 const K_SCALES: &str = include_str!("k_scales.wgsl");

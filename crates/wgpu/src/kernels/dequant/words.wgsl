@@ -1,17 +1,17 @@
-// Fields of blocks as they lie in a GGUF file. Needs: `w` (array<u32>, little-endian bytes of the matrix, one word more than
-// it takes). Addresses are bytes; nothing is assumed of their alignment.
+// Fields of blocks as they lie in a GGUF file. Needs: `word(i)`, the words of the matrix (little-endian bytes, one word more
+// than it takes). Addresses are bytes; nothing is assumed of their alignment.
 
 fn load_u8(at: u32) -> u32 {
-  return (w[at >> 2u] >> ((at & 3u) * 8u)) & 0xffu;
+  return (word(at >> 2u) >> ((at & 3u) * 8u)) & 0xffu;
 }
 
 fn load_u32(at: u32) -> u32 {
   let i = at >> 2u;
   let shift = (at & 3u) * 8u;
   if (shift == 0u) {
-    return w[i];
+    return word(i);
   }
-  return (w[i] >> shift) | (w[i + 1u] << (32u - shift));
+  return (word(i) >> shift) | (word(i + 1u) << (32u - shift));
 }
 
 fn load_u16(at: u32) -> u32 {

@@ -2,7 +2,7 @@
 
 use super::Kernel;
 
-const OPS: &str = include_str!("ops.wgsl");
+pub(super) const OPS: &str = include_str!("ops.wgsl");
 
 /// Two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ pub(super) const STATUS: &str = include_str!("../common/status.wgsl");
 /// Rows of a table of weights.
 pub(crate) fn embed(dtype: TensorType) -> Kernel {
     let name = format!("{}-embed", dequant::label(dtype));
-    let pieces = [dequant::pieces(dtype), &[STATUS, include_str!("embed.wgsl")]].concat();
+    let pieces = [dequant::pieces(dtype), &[dequant::ONE, STATUS, include_str!("embed.wgsl")]].concat();
     Kernel::new(name, &[], &pieces)
 }
 
