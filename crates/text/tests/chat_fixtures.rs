@@ -1,10 +1,14 @@
 //! Every case of `fixtures/chat` against the recorded results of the reference.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::Path;
 
 use minfer_text::chat::{ChatTemplate, DateTime, RenderInput, TemplateContext, TemplateError};
 use serde_json::Value;
+
+use common::{context, files, fixtures, load};
 
 /// Cases whose result differs from the reference: file, case, why. A case that starts to agree fails the test.
 const KNOWN: &[(&str, &str, &str)] = &[(
@@ -12,28 +16,6 @@ const KNOWN: &[(&str, &str, &str)] = &[(
     "{% macro m() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, z=3) }}",
     "the engine's macros take no further arguments; refused at load, and no template of the corpus uses it",
 )];
-
-fn fixtures() -> Option<PathBuf> {
-    let shared = std::env::var_os("MINFER_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
-        PathBuf::from,
-    );
-    let folder = shared.join("fixtures/chat");
-    if !folder.is_dir() {
-        eprintln!("skipped: no chat fixtures at {}", folder.display());
-        return None;
-    }
-    Some(folder)
-}
-
-fn load(path: &Path) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
-
-fn context(tokens: &Value) -> TemplateContext {
-    let tokens = tokens.as_object().into_iter().flatten();
-    tokens.fold(TemplateContext::default(), |c, (name, text)| c.with_token(name, text.as_str().unwrap()))
-}
 
 fn given(case: &Value, key: &str) -> Option<Value> {
     case.get(key).filter(|v| !v.is_null()).cloned()
@@ -117,12 +99,9 @@ fn now(doc: &Value) -> DateTime {
 #[test]
 fn named_templates_render_as_the_reference_does() {
     let Some(folder) = fixtures() else { return };
-    let mut paths: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
     let mut tallies = Vec::new();
-    for path in paths.iter().filter(|p| p.extension().is_some_and(|e| e == "json")) {
-        let doc = load(path);
+    for path in files(&folder) {
+        let doc = load(&path);
         let Some(source) = doc["template"].as_str() else { continue };
         let mut tally = Tally::new(path.file_stem().unwrap().to_str().unwrap());
         match ChatTemplate::parse(source, context(&doc["tokens"])) {

@@ -1,36 +1,16 @@
 //! Calls as real templates write them, read back.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-use minfer_text::chat::{ChatTemplate, DateTime, RenderInput, TemplateContext};
+use minfer_text::chat::{ChatTemplate, DateTime, RenderInput};
 use minfer_text::reply::{ReplyFormat, ReplyOptions, Tools};
 use serde_json::Value;
 
+use crate::common::{context, files, fixtures, load};
 use crate::support::{Reply, read_pieces};
 
-fn fixtures() -> Option<PathBuf> {
-    let shared = std::env::var_os("MINFER_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
-        PathBuf::from,
-    );
-    let folder = shared.join("fixtures/chat");
-    if !folder.is_dir() {
-        eprintln!("skipped: no chat fixtures at {}", folder.display());
-        return None;
-    }
-    Some(folder)
-}
-
-fn load(path: &Path) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
-
 fn parse(entry: &Value) -> ChatTemplate {
-    let tokens = entry["tokens"].as_object().into_iter().flatten();
-    let context =
-        tokens.fold(TemplateContext::default(), |c, (name, text)| c.with_token(name, text.as_str().unwrap()));
-    ChatTemplate::parse(entry["template"].as_str().unwrap(), context).unwrap()
+    ChatTemplate::parse(entry["template"].as_str().unwrap(), context(&entry["tokens"])).unwrap()
 }
 
 /// How a case is changed for templates that want something else: arguments as text, ids that hold the name.
@@ -194,11 +174,9 @@ fn calls_of_the_corpus_are_read_back() {
 #[test]
 fn calls_of_the_named_templates_are_read_back() {
     let Some(folder) = fixtures() else { return };
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
-    paths.sort();
     let mut tally = Tally::default();
-    for path in paths.iter().filter(|p| p.extension().is_some_and(|e| e == "json")) {
-        let doc = load(path);
+    for path in files(&folder) {
+        let doc = load(&path);
         if doc["template"].is_null() {
             continue;
         }
