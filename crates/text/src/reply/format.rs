@@ -42,6 +42,8 @@ pub struct ToolFormat {
     pub(super) head: Option<Head>,
     /// Calls with a tag for each parameter.
     pub(super) tags: Option<Tags>,
+    /// Calls as Python writes them, one after the other or in a list.
+    pub(super) python: bool,
 }
 
 /// The head of a call: all before the `{` of its arguments.
@@ -80,6 +82,7 @@ const NONE: ToolFormat = ToolFormat {
     json: false,
     head: None,
     tags: None,
+    python: false,
 };
 
 /// The rows, in the order in which they are tried.
@@ -212,6 +215,22 @@ pub(super) const FORMATS: &[ToolFormat] = &[
         call_open: &["<function="],
         glue: &["</function>"],
         head: Some(Head { before: &[], ends: &[">"] }),
+        ..NONE
+    },
+    // LFM2 and LFM2.5.
+    ToolFormat {
+        name: "lfm2",
+        open: &["<|tool_call_start|>"],
+        close: &["<|tool_call_end|>"],
+        python: true,
+        ..NONE
+    },
+    // OLMo 3.
+    ToolFormat {
+        name: "olmo3",
+        open: &["<function_calls>"],
+        close: &["</function_calls>"],
+        python: true,
         ..NONE
     },
     ToolFormat {

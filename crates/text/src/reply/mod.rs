@@ -38,6 +38,8 @@ mod head_call;
 mod input;
 mod json_call;
 mod json_scan;
+mod python_call;
+mod python_value;
 mod region;
 mod shape;
 mod sink;

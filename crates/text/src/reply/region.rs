@@ -5,6 +5,7 @@ use super::format::ToolFormat;
 use super::head_call::HeadCall;
 use super::input::{Input, Start, starts};
 use super::json_call::JsonCall;
+use super::python_call::PythonCall;
 use super::sink::Sink;
 use super::tag_call::TagCall;
 
@@ -36,6 +37,7 @@ enum Call {
     Json(Box<JsonCall>),
     Head(Box<HeadCall>),
     Tags(Box<TagCall>),
+    Python(Box<PythonCall>),
 }
 
 #[derive(Clone, Debug)]
@@ -82,6 +84,7 @@ impl Region {
             Some(Call::Json(call)) => call.step(input, tools, sink),
             Some(Call::Head(call)) => call.step(input, sink),
             Some(Call::Tags(call)) => call.step(input, tools, sink),
+            Some(Call::Python(call)) => call.step(input, sink),
         };
         if step != Step::Done {
             return step;
@@ -135,7 +138,7 @@ impl Region {
 
     /// Reads the brackets and commas of an array of calls.
     fn list(&mut self, input: &mut Input) -> Option<Step> {
-        if !self.format.json {
+        if !self.format.json && !self.format.python {
             return None;
         }
         let (in_list, step) = match input.rest().as_bytes().first()? {
@@ -163,6 +166,10 @@ impl Region {
     fn call_at(&mut self, text: &str) -> Start<'static> {
         if self.format.json && text.starts_with('{') {
             self.call = Some(Call::Json(Box::new(JsonCall::new(self.is_bare))));
+            return Start::With("");
+        }
+        if self.format.python && text.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+            self.call = Some(Call::Python(Box::new(PythonCall::new())));
             return Start::With("");
         }
         if let Some(head) = &self.format.head {

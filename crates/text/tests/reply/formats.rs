@@ -77,6 +77,8 @@ pub(crate) const CALLS: &[(&str, &str)] = &[
          <|action_end|>\n<|action_start|><|plugin|>\n{\"name\": \"now\", \"parameters\": {}}<|action_end|>",
     ),
     ("functionary", "<function=edit>{\"path\": \"a<b>\\n\", \"n\": 3}</function><function=now>{}</function>"),
+    ("lfm2", "<|tool_call_start|>[edit(path=\"a<b>\\n\", n=3), now()]<|tool_call_end|>"),
+    ("olmo3", "<function_calls>edit(path=\"a<b>\\n\", n=3)\nnow()</function_calls>"),
     (
         "step-audio",
         "<|CALL_START|>function\nedit\n{\"path\": \"a<b>\\n\", \"n\": 3}<|CALL_END|>\
@@ -126,6 +128,8 @@ fn other_spellings_are_read_too() {
             "hermes",
             "<tool_call>{\"type\": \"function\", \"function\": {\"name\": \"edit\", \"arguments\": {\"n\": 3}}, \"id\": \"x\"}</tool_call><tool_call>{\"name\": \"now\", \"arguments\": {}</tool_call>",
         ),
+        ("lfm2", "<|tool_call_start|>[ edit( n = 3 , ) ,\nnow( )]<|tool_call_end|>"),
+        ("olmo3", "<function_calls>\nedit(n=3)\nnow()\n</function_calls>"),
         (
             "qwen3-coder",
             "<function=edit>\n<parameter=n>\n3\n</parameter>\n</function>\n<function=now></function>",
