@@ -4,8 +4,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use minfer_engine::ContextParams;
-
 /// Settings of a server; the defaults are those of llama.cpp's where it has them.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -13,8 +11,6 @@ pub struct ServerConfig {
     pub host: IpAddr,
     /// The port; 0 for one that is free.
     pub port: u16,
-    /// Names that the model is known by; answers carry the first.
-    pub names: Vec<String>,
     /// Keys of which a client must have one; none for no check.
     pub api_keys: Vec<String>,
     /// Origins whose pages may call, or `*`; none for no page but our own.
@@ -31,8 +27,6 @@ pub struct ServerConfig {
     pub drain: Duration,
     /// Certificate and key; none for plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// How contexts of the graph page compute; their size is their own.
-    pub insight: ContextParams,
     /// Whether prompts and answers go to the log.
     pub log_prompts: bool,
 }
@@ -51,7 +45,6 @@ impl Default for ServerConfig {
         Self {
             host: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: 8080,
-            names: vec!["default".to_owned()],
             api_keys: Vec::new(),
             cors_origins: Vec::new(),
             max_body: 16 << 20,
@@ -60,7 +53,6 @@ impl Default for ServerConfig {
             max_time: None,
             drain: Duration::from_secs(30),
             tls: None,
-            insight: ContextParams::default(),
             log_prompts: false,
         }
     }

@@ -19,7 +19,7 @@ pub enum Dialect {
 }
 
 /// Paths of llama.cpp's server that are no prefix of another dialect's.
-const LLAMA_CPP: [&str; 9] = [
+const LLAMA_CPP: [&str; 10] = [
     "/completion",
     "/completions",
     "/tokenize",
@@ -29,6 +29,7 @@ const LLAMA_CPP: [&str; 9] = [
     "/props",
     "/slots",
     "/health",
+    "/v1/health",
 ];
 
 impl Dialect {
@@ -54,16 +55,22 @@ impl Dialect {
                 "error": { "type": anthropic_type(error), "message": error.message },
             }),
             Dialect::Ollama => json!({ "error": error.message }),
-            Dialect::LlamaCpp => json!({
-                "error": {
-                    "code": error.status.as_u16(),
-                    "message": error.message,
-                    "type": openai::error_type(error),
-                    "param": error.param,
-                },
-            }),
+            Dialect::LlamaCpp => llama_cpp_error(error),
         }
     }
+}
+
+/// Clients look for the type that says whether the server is there at all.
+fn llama_cpp_error(error: &ApiError) -> Value {
+    let kind = match error.status.as_u16() {
+        503 => "unavailable_error",
+        _ => openai::error_type(error),
+    };
+    let mut body = json!({ "code": error.status.as_u16(), "message": error.message, "type": kind });
+    if let Some(param) = &error.param {
+        body["param"] = param.as_ref().into();
+    }
+    json!({ "error": body })
 }
 
 fn anthropic_type(error: &ApiError) -> &'static str {

@@ -10,7 +10,7 @@ use minfer_engine::{EngineError, Fault};
 
 use crate::dialect::Dialect;
 
-/// How long a client that finds the queue full should wait.
+/// How long a client should wait that finds the queue full, or the model not yet there.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// An error as it is told to a client.
@@ -63,6 +63,12 @@ impl ApiError {
     pub fn busy(message: impl Into<String>) -> Self {
         let busy = Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message);
         Self { retry_after: Some(RETRY_AFTER), ..busy }
+    }
+
+    /// The model is not there yet; the words are llama.cpp's, which clients know.
+    pub fn loading() -> Self {
+        let loading = Self::new(StatusCode::SERVICE_UNAVAILABLE, "model_loading", "Loading model");
+        Self { retry_after: Some(RETRY_AFTER), ..loading }
     }
 
     /// The server is about to end.

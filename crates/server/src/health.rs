@@ -1,4 +1,4 @@
-//! `GET /health`: is it alive? `GET /ready`: does it take requests?
+//! `GET /health`: is the model there? `GET /ready`: does it take requests? Before it is there, `crate::routes` answers.
 
 use axum::extract::State;
 use serde_json::json;

@@ -2,11 +2,13 @@
 //!
 //! ```no_run
 //! use minfer_engine::{Engine, EngineParams, LoadOptions, Model};
-//! use minfer_server::{Server, ServerConfig};
+//! use minfer_server::{Hosted, Server, ServerConfig};
 //!
+//! // Clients that come from now on are told that the model loads.
+//! let listening = Server::listen(ServerConfig::default())?;
 //! let model = Model::load("model.gguf".as_ref(), &LoadOptions::default())?;
 //! let engine = Engine::new(&model, &EngineParams::default())?;
-//! let server = Server::start(engine, ServerConfig { names: vec!["model".into()], ..ServerConfig::default() })?;
+//! let server = listening.open(Hosted::new(engine, vec!["model".into()]));
 //! println!("listening on {}", server.addr());
 //! server.join();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -29,6 +31,7 @@ mod embed;
 mod error;
 pub mod fields;
 mod frames;
+mod front;
 mod graph;
 mod health;
 mod io;
@@ -53,6 +56,6 @@ pub use frames::{Frames, Framing};
 pub use metrics::Metrics;
 pub use openapi::OPENAPI;
 pub use reader::Reader;
-pub use server::{Server, ServerError};
-pub use state::{App, SharedApp, unix_now};
+pub use server::{Listening, Server, ServerError};
+pub use state::{App, Hosted, SharedApp, unix_now};
 pub use tls::TlsError;

@@ -50,11 +50,20 @@ struct Status {
     status: u16,
 }
 
+/// Counts of responses by status, which a server has before its model is there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Responses(Family<Status, Counter>);
+
+impl Responses {
+    pub(crate) fn note(&self, status: u16) {
+        self.0.get_or_create(&Status { status }).inc();
+    }
+}
+
 /// The figures of a server.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Mutex<Registry>,
-    responses: Family<Status, Counter>,
     first_token: Histogram,
     inter_token: Histogram,
     queued: Histogram,
@@ -65,10 +74,9 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(engine: &Engine) -> Self {
+    pub(crate) fn new(engine: &Engine, responses: &Responses) -> Self {
         let mut registry = Registry::default();
-        let responses = Family::default();
-        registry.register("minfer:responses", "Responses by status", responses.clone());
+        registry.register("minfer:responses", "Responses by status", responses.0.clone());
         let seconds = |registry: &mut Registry, name, help| {
             let histogram = Histogram::new(SECONDS);
             registry.register(name, help, histogram.clone());
@@ -96,7 +104,6 @@ impl Metrics {
         registry.register_collector(Box::new(OfEngine(engine.clone())));
         Self {
             registry: Mutex::new(registry),
-            responses,
             first_token,
             inter_token,
             queued,
@@ -105,10 +112,6 @@ impl Metrics {
             prompt_seconds,
             predicted_seconds,
         }
-    }
-
-    pub(crate) fn note_response(&self, status: u16) {
-        self.responses.get_or_create(&Status { status }).inc();
     }
 
     pub(crate) fn note_first_token(&self, wait: Duration) {

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::{Request, State};
 use axum::handler::Handler;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
+use tower::Service;
 
 use crate::error::ApiError;
+use crate::front::Front;
 use crate::manners;
 use crate::state::{App, SharedApp};
 use crate::{anthropic, graph, health, llama_cpp, metrics, ollama, openai, pages};
@@ -80,20 +84,43 @@ fn all() -> Routes {
     llama_cpp::routes(routes)
 }
 
-/// The whole server as one service.
-pub(crate) fn router(app: &Arc<App>) -> Router {
+/// All endpoints of a model.
+pub(crate) fn endpoints(app: &Arc<App>) -> Router {
     let Routes { guarded, public, endpoints: _ } = all();
     let router = manners::guarded(guarded, app).merge(public);
     let router = router.fallback(nowhere).method_not_allowed_fallback(wrong_method);
-    manners::wrapped(router.with_state(app.clone()), app)
+    router.with_state(app.clone())
 }
 
-async fn nowhere(request: axum::extract::Request) -> ApiError {
+/// The whole server as one service: the endpoints, if they are there yet, and what is around them.
+pub(crate) fn router(front: &Arc<Front>) -> Router {
+    manners::wrapped(Router::new().fallback(door).with_state(front.clone()), front)
+}
+
+async fn door(State(front): State<Arc<Front>>, request: Request) -> Response {
+    match front.endpoints() {
+        // A router is always ready, and what it gives is no error.
+        Some(mut endpoints) => endpoints.call(request).await.unwrap_or_else(|never| match never {}),
+        None => loading(&request),
+    }
+}
+
+/// What is said before the model is there. A browser asks again by itself.
+fn loading(request: &Request) -> Response {
+    let mut response = ApiError::loading().into_response();
+    let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    if accept.is_some_and(|accept| accept.contains("text/html")) {
+        response.headers_mut().insert(header::REFRESH, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+async fn nowhere(request: Request) -> ApiError {
     let path = crate::state::elided(request.uri().path());
     ApiError::new(StatusCode::NOT_FOUND, "unknown_path", format!("there is nothing at {path}"))
 }
 
-async fn wrong_method(request: axum::extract::Request) -> ApiError {
+async fn wrong_method(request: Request) -> ApiError {
     let message = format!("{} is not asked with {}", request.uri().path(), request.method());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }

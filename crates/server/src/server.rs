@@ -9,7 +9,6 @@ use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
-use minfer_engine::Engine;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -18,9 +17,10 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::ServerConfig;
+use crate::front::Front;
 use crate::io::TimedIo;
 use crate::routes;
-use crate::state::App;
+use crate::state::{App, Hosted};
 use crate::tls::{self, TlsError};
 
 /// Threads that wait for sockets and events; nothing is computed on them.
@@ -32,7 +32,7 @@ const N_BLOCKING: usize = 8;
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long answers that were cancelled have to tell so.
+/// How long answers that are cancelled have to tell so.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
 /// How long is waited when a connection cannot be taken, for instance because too many files are open.
@@ -60,18 +60,36 @@ pub enum ServerError {
     },
 }
 
+/// A server that listens and has no model yet: every request is answered with 503. Dropped, it stops at once.
+pub struct Listening(Server);
+
+impl Listening {
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.0.addr
+    }
+
+    /// Serves a model from now on.
+    pub fn open(self, hosted: Hosted) -> Server {
+        let Listening(server) = self;
+        let app = Arc::new(App::new(server.front.clone(), hosted));
+        server.front.open(routes::endpoints(&app));
+        server
+    }
+}
+
 /// A server that runs. Dropped, it stops at once.
 pub struct Server {
     addr: SocketAddr,
-    app: Arc<App>,
+    front: Arc<Front>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
     runtime: Runtime,
 }
 
 impl Server {
-    /// Starts to listen; requests go to `engine`.
-    pub fn start(engine: Engine, config: ServerConfig) -> Result<Server, ServerError> {
+    /// Starts to listen, before there is a model; clients are told that it loads.
+    pub fn listen(config: ServerConfig) -> Result<Listening, ServerError> {
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
         let addr = SocketAddr::new(config.host, config.port);
         let failed = |source| ServerError::Listen { addr, source };
@@ -86,10 +104,15 @@ impl Server {
             .build()
             .map_err(|source| ServerError::Threads { source })?;
         let listener = runtime.block_on(async { TcpListener::from_std(listener) }).map_err(failed)?;
-        let app = Arc::new(App::new(engine, config));
+        let front = Arc::new(Front::new(config));
         let (stop, stopping) = watch::channel(false);
-        let task = runtime.spawn(serve(listener, app.clone(), tls, stopping));
-        Ok(Server { addr, app, stop, task, runtime })
+        let task = runtime.spawn(serve(listener, front.clone(), tls, stopping));
+        Ok(Listening(Server { addr, front, stop, task, runtime }))
+    }
+
+    /// Starts to listen and serves a model that is there.
+    pub fn start(hosted: Hosted, config: ServerConfig) -> Result<Server, ServerError> {
+        Ok(Self::listen(config)?.open(hosted))
     }
 
     /// Where it listens.
@@ -97,14 +120,9 @@ impl Server {
         self.addr
     }
 
-    /// What its handlers share.
-    pub fn app(&self) -> &Arc<App> {
-        &self.app
-    }
-
     /// Begins to stop: nothing new is taken, and what runs has until [`ServerConfig::drain`] to end.
     pub fn stop(&self) {
-        self.app.drain();
+        self.front.drain();
         self.stop.send_replace(true);
     }
 
@@ -115,11 +133,11 @@ impl Server {
         let _context = self.runtime.enter();
         let mut terminate =
             signal(SignalKind::terminate()).map_err(|source| ServerError::Threads { source })?;
-        let (app, stop) = (self.app.clone(), self.stop.clone());
+        let (front, stop) = (self.front.clone(), self.stop.clone());
         self.runtime.spawn(async move {
             terminate.recv().await;
             tracing::info!("stopping: SIGTERM");
-            app.drain();
+            front.drain();
             stop.send_replace(true);
         });
         Ok(())
@@ -143,12 +161,12 @@ impl Server {
 /// Takes connections until it is told to stop; then waits for them, with a bound.
 async fn serve(
     listener: TcpListener,
-    app: Arc<App>,
+    front: Arc<Front>,
     tls: Option<TlsAcceptor>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let router = routes::router(&app);
-    let connections = Arc::new(Semaphore::new(app.config().max_connections));
+    let router = routes::router(&front);
+    let connections = Arc::new(Semaphore::new(front.config().max_connections));
     let graceful = GracefulShutdown::new();
     loop {
         let Ok(permit) = connections.clone().acquire_owned().await else { break };
@@ -163,7 +181,7 @@ async fn serve(
             },
             () = stopped(&mut stopping) => break,
         };
-        let (router, watcher, timeout) = (router.clone(), graceful.watcher(), app.config().timeout);
+        let (router, watcher, timeout) = (router.clone(), graceful.watcher(), front.config().timeout);
         let tls = tls.clone();
         tokio::spawn(async move {
             connection(stream, tls, router, watcher, timeout).await;
@@ -171,7 +189,7 @@ async fn serve(
         });
     }
     drop(listener);
-    drain(&app, graceful).await;
+    drain(&front, graceful).await;
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
@@ -180,11 +198,11 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
 }
 
 /// Lets what runs come to its end; what takes too long is cancelled.
-async fn drain(app: &App, graceful: GracefulShutdown) {
+async fn drain(front: &Front, graceful: GracefulShutdown) {
     let mut over = std::pin::pin!(graceful.shutdown());
-    if tokio::time::timeout(app.config().drain, &mut over).await.is_err() {
+    if tokio::time::timeout(front.config().drain, &mut over).await.is_err() {
         tracing::warn!("requests that still run are cancelled");
-        app.cancel();
+        front.cancel();
         let _ = tokio::time::timeout(CANCEL_GRACE, over).await;
     }
 }

@@ -1,71 +1,92 @@
 //! What every handler shares.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use minfer_engine::{Engine, Model};
+use minfer_engine::{ContextParams, Engine, Model};
 
 use crate::chat::Templates;
 use crate::config::ServerConfig;
 use crate::error::ApiError;
+use crate::front::Front;
 use crate::graph::Lab;
 use crate::metrics::Metrics;
 
 /// As handlers take it.
 pub type SharedApp = Arc<App>;
 
+/// A model that is ready to be served.
+#[derive(Clone)]
+pub struct Hosted {
+    /// Runs the requests.
+    pub engine: Engine,
+    /// Names that the model is known by; answers carry the first.
+    pub names: Vec<String>,
+    /// How contexts of the graph page compute; their size is their own.
+    pub insight: ContextParams,
+}
+
+impl Hosted {
+    /// An engine, and the names of its model.
+    pub fn new(engine: Engine, names: Vec<String>) -> Self {
+        Self { engine, names, insight: ContextParams::default() }
+    }
+}
+
 /// The engine, what it serves, and how the server stands.
 pub struct App {
-    engine: Engine,
-    config: ServerConfig,
+    front: Arc<Front>,
+    hosted: Hosted,
     metrics: Metrics,
     templates: Templates,
     lab: Lab,
     /// Bytes of the longest token.
     max_token_bytes: usize,
     created: u64,
-    /// A random number that all ids of this run begin with, and how many there were.
-    ids: (u64, AtomicU64),
-    is_draining: AtomicBool,
-    is_cancelling: AtomicBool,
 }
 
 impl App {
-    pub(crate) fn new(engine: Engine, config: ServerConfig) -> Self {
-        let model = engine.model();
+    pub(crate) fn new(front: Arc<Front>, hosted: Hosted) -> Self {
+        let model = hosted.engine.model();
         let templates = Templates::of(model);
         let tokenizer = model.tokenizer();
         let n_bytes = |id| tokenizer.token_bytes(id).map_or(0, <[u8]>::len);
         let n_vocab = u32::try_from(tokenizer.n_vocab()).unwrap_or(u32::MAX);
         let max_token_bytes = (0..n_vocab).map(n_bytes).max().unwrap_or(1).max(1);
         Self {
-            metrics: Metrics::new(&engine),
+            metrics: Metrics::new(&hosted.engine, front.responses()),
             templates,
             lab: Lab::default(),
             max_token_bytes,
-            engine,
-            config,
+            front,
+            hosted,
             created: unix_now(),
-            ids: (random(), AtomicU64::new(0)),
-            is_draining: AtomicBool::new(false),
-            is_cancelling: AtomicBool::new(false),
         }
     }
 
     /// The engine.
     pub fn engine(&self) -> &Engine {
-        &self.engine
+        &self.hosted.engine
     }
 
     /// The model.
     pub fn model(&self) -> &Arc<Model> {
-        self.engine.model()
+        self.hosted.engine.model()
     }
 
     /// The settings.
     pub fn config(&self) -> &ServerConfig {
-        &self.config
+        self.front.config()
+    }
+
+    /// Names that the model is known by.
+    pub fn names(&self) -> &[String] {
+        &self.hosted.names
+    }
+
+    /// How contexts of the graph page compute.
+    pub(crate) fn insight(&self) -> &ContextParams {
+        &self.hosted.insight
     }
 
     /// The figures.
@@ -80,7 +101,7 @@ impl App {
 
     /// The name that answers carry.
     pub fn name(&self) -> &str {
-        self.config.names.first().map_or("default", String::as_str)
+        self.hosted.names.first().map_or("default", String::as_str)
     }
 
     /// Checks that a request means the model that is here; one that names none does.
@@ -88,10 +109,10 @@ impl App {
         let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(()) };
         // As Ollama has it, a name without a tag means the latest.
         let plain = name.strip_suffix(":latest").unwrap_or(name);
-        if self.config.names.iter().any(|known| known == plain || known == name) {
+        if self.hosted.names.iter().any(|known| known == plain || known == name) {
             return Ok(());
         }
-        let known = self.config.names.join("', '");
+        let known = self.hosted.names.join("', '");
         let message = format!("model '{}' is not here; there is '{known}'", elided(name));
         let status = axum::http::StatusCode::NOT_FOUND;
         Err(ApiError::new(status, "model_not_found", message).at("model"))
@@ -109,7 +130,7 @@ impl App {
 
     /// Refuses a text that cannot fit into the context before work is spent on it.
     pub fn check_length(&self, n_bytes: usize, param: &'static str) -> Result<(), ApiError> {
-        let n_ctx = self.engine.n_ctx();
+        let n_ctx = self.hosted.engine.n_ctx();
         if n_bytes <= n_ctx.saturating_mul(self.max_token_bytes) {
             return Ok(());
         }
@@ -120,31 +141,27 @@ impl App {
 
     /// An id that no other answer of any run has, as in `chatcmpl-…`.
     pub fn new_id(&self, prefix: &str) -> String {
-        let n = self.ids.1.fetch_add(1, Ordering::Relaxed);
-        format!("{prefix}{:016x}{n:08x}", self.ids.0)
+        self.front.new_id(prefix)
     }
 
     /// Whether no new requests are taken.
     pub fn is_draining(&self) -> bool {
-        self.is_draining.load(Ordering::Relaxed)
+        self.front.is_draining()
     }
 
-    /// Whether what runs is to end.
+    /// Whether what runs is to end, for threads that ask from time to time.
     pub(crate) fn is_cancelling(&self) -> bool {
-        self.is_cancelling.load(Ordering::Relaxed)
+        self.front.is_cancelling()
     }
 
-    pub(crate) fn drain(&self) {
-        self.is_draining.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn cancel(&self) {
-        self.is_cancelling.store(true, Ordering::Relaxed);
+    /// Waits until what runs is to end.
+    pub(crate) fn cancelled(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.front.cancelled()
     }
 
     /// Time that a request may take.
     pub(crate) fn deadline(&self, asked: Option<Duration>) -> Option<Duration> {
-        match (asked, self.config.max_time) {
+        match (asked, self.config().max_time) {
             (Some(asked), Some(most)) => Some(asked.min(most)),
             (asked, most) => asked.or(most),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use minfer_engine::{Engine, EngineParams, Model};
-use minfer_server::{OPENAPI, Server, ServerConfig, TlsFiles};
+use minfer_server::{Hosted, OPENAPI, Server, ServerConfig, TlsFiles};
 
 use crate::args::{LogFormat, LogLevel, ServeArgs};
 use crate::error::CliError;
@@ -21,6 +21,23 @@ pub(super) fn run(args: &ServeArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let name = args.model.name()?;
     let api_keys = keys(args)?;
     start_log(args);
+    let listening = Server::listen(ServerConfig { api_keys, ..config(args) })?;
+    let scheme = if args.ssl_cert_file.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", listening.addr());
+    report::note(format_args!("loading; {url}/health says when the model is there"));
+    let hosted = load(args, name, shell)?;
+    let engine = hosted.engine.clone();
+    let server = listening.open(hosted);
+    // Until here SIGTERM ends the process, as there is nobody to be waited for.
+    server.stop_on_sigterm()?;
+    report::note(format_args!("listening on {url}"));
+    wait(&server);
+    server.join();
+    let mut context = engine.close()?;
+    engine::finish(&mut context, &args.context.compute, shell)
+}
+
+fn load(args: &ServeArgs, name: &str, shell: &mut Shell) -> anyhow::Result<Hosted> {
     let model = engine::load(name, &args.model.open)?;
     let insight = engine::planned(&model, &args.context, 1, shell)?;
     let context = engine::for_requests(&model, &args.context, args.parallel, shell)?;
@@ -31,16 +48,7 @@ pub(super) fn run(args: &ServeArgs, shell: &mut Shell) -> anyhow::Result<()> {
         ..EngineParams::default()
     };
     let engine = Engine::with_context(context, None, &params)?;
-    let names = names(&args.alias, name, &model);
-    let config = ServerConfig { names, api_keys, insight, ..config(args) };
-    let server = Server::start(engine.clone(), config)?;
-    server.stop_on_sigterm()?;
-    let scheme = if args.ssl_cert_file.is_some() { "https" } else { "http" };
-    report::note(format_args!("listening on {scheme}://{}", server.addr()));
-    wait(&server);
-    server.join();
-    let mut context = engine.close()?;
-    engine::finish(&mut context, &args.context.compute, shell)
+    Ok(Hosted { engine, names: names(&args.alias, name, &model), insight })
 }
 
 fn config(args: &ServeArgs) -> ServerConfig {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use minfer_engine::{Engine, EngineParams};
-use minfer_server::{Server, ServerConfig};
+use minfer_server::{Hosted, Server, ServerConfig};
 
 use super::serve;
 use crate::args::VizArgs;
@@ -18,8 +18,8 @@ pub(super) fn run(args: &VizArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let context = engine::for_requests(&model, &args.context, 1, shell)?;
     let engine = Engine::with_context(context, None, &EngineParams::default())?;
     let names = serve::names(&[], name, &model);
-    let config = ServerConfig { port: args.port, names, insight, ..ServerConfig::default() };
-    let server = Server::start(engine.clone(), config)?;
+    let hosted = Hosted { engine: engine.clone(), names, insight };
+    let server = Server::start(hosted, ServerConfig { port: args.port, ..ServerConfig::default() })?;
     server.stop_on_sigterm()?;
     let url = format!("http://{}/graph", server.addr());
     writeln!(shell.out, "{url}")?;

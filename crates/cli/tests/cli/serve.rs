@@ -103,6 +103,14 @@ fn prompts_are_in_the_log_if_that_is_asked_for() {
 }
 
 #[test]
+fn a_model_that_cannot_be_loaded_ends_the_server_with_the_plain_error() {
+    let refused = minfer(["serve", "/nonexistent/model.gguf", "--port", "0"]).assert().code(3);
+    let said = stderr(&refused);
+    assert!(said.contains("loading; http://127.0.0.1:") && said.contains("error: "), "{said}");
+    assert!(!said.contains("listening on"), "{said}");
+}
+
+#[test]
 fn the_description_is_the_committed_one() {
     let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
     let printed = minfer(["serve", "--print-openapi"]).assert().success();

@@ -55,9 +55,6 @@ impl Choice {
             return Poll::Ready(Some(Ok(AnswerEvent::Done(done))));
         }
         loop {
-            if self.app.is_cancelling() {
-                self.events.cancel();
-            }
             let event = match Pin::new(&mut self.events).poll_next(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),

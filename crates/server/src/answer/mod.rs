@@ -35,6 +35,7 @@ pub struct Job {
 
 /// The choices of one request.
 pub struct Answers {
+    app: Arc<App>,
     choices: Vec<Choice>,
     /// The choice that is asked first.
     next: usize,
@@ -53,7 +54,7 @@ impl Answers {
         let n_prompt = jobs.first().map_or(0, |job| job.request.prompt.len());
         let submit = |job: Job| Choice::submit(app, job);
         let choices = jobs.into_iter().map(submit).collect::<Result<_, _>>()?;
-        Ok(Self { choices, next: 0, peeked: None, n_prompt })
+        Ok(Self { app: app.clone(), choices, next: 0, peeked: None, n_prompt })
     }
 
     /// Waits for the first event, so that what goes wrong before it has a status of its own.
@@ -65,6 +66,10 @@ impl Answers {
                 Ok(self)
             }
         }
+    }
+
+    pub(crate) fn app(&self) -> &Arc<App> {
+        &self.app
     }
 
     /// Tokens of the prompt.

@@ -41,7 +41,8 @@ pub(crate) trait Render: Send + Unpin + 'static {
 pub(crate) fn respond<R: Render>(answers: Answers, render: R, framing: Framing) -> Response {
     let mut alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let body = Streaming { answers, render, framing, alive, state: State::New };
+    let cancelled = Box::pin(answers.app().cancelled());
+    let body = Streaming { answers, render, framing, alive, cancelled, state: State::New };
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(framing.content_type()));
@@ -63,6 +64,8 @@ struct Streaming<R> {
     render: R,
     framing: Framing,
     alive: Interval,
+    /// Ends when the server cannot wait for answers any longer.
+    cancelled: Pin<Box<dyn Future<Output = ()> + Send>>,
     state: State,
 }
 
@@ -100,6 +103,10 @@ impl<R: Render> Streaming<R> {
         if self.state == State::New {
             self.state = State::Running;
             self.render.begin(&self.answers, out);
+        }
+        if self.state == State::Running && self.cancelled.as_mut().poll(cx).is_ready() {
+            self.render.error(&ApiError::stopping(), out);
+            self.state = State::Over;
         }
         while self.state == State::Running && out.len() < MAX_CHUNK {
             match self.answers.poll(cx) {

@@ -65,7 +65,7 @@ fn compare(
 
 /// One side; its context is as long as it has to be.
 fn side(app: &SharedApp, settings: &Settings, n_ctx: usize) -> Result<Context, EngineError> {
-    let params = ContextParams { n_ctx, n_seq_max: 1, n_kv: None, ..app.config().insight.clone() };
+    let params = ContextParams { n_ctx, n_seq_max: 1, n_kv: None, ..app.insight().clone() };
     Context::new(app.model(), &settings.apply(params), &mut |_, _| {})
 }
 

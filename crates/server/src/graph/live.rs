@@ -46,7 +46,7 @@ impl Run<'_> {
         let shown = texts(self.app, &tokens);
         // The last run's memory goes before the next one's is taken.
         self.run.blocking_lock().take();
-        let params = asked.set.apply(self.app.config().insight.clone());
+        let params = asked.set.apply(self.app.insight().clone());
         let mut progress = |done: usize, total: usize| {
             self.teller.mention("loading", json!({ "done": done, "total": total }));
         };

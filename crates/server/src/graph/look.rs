@@ -17,7 +17,7 @@ pub(super) async fn model(State(app): State<SharedApp>) -> Result<Json, ApiError
     aside(move || {
         let model = app.model();
         let hparams = model.description().hparams();
-        let params = &app.config().insight;
+        let params = app.insight();
         let params = ContextParams { n_ctx: app.engine().n_ctx(), ..params.clone() };
         let plan = Plan::new(model, &params)?;
         Ok(Json(json!({
@@ -51,7 +51,7 @@ fn limits() -> Value {
 pub(super) async fn stages(State(app): State<SharedApp>, JsonBody(body): JsonBody) -> Result<Json, ApiError> {
     let StepAsk { size, set } = StepAsk::of(body)?;
     aside(move || {
-        let params = set.apply(app.config().insight.clone());
+        let params = set.apply(app.insight().clone());
         Ok(Json(insight::stages(app.model(), &params, size)?))
     })
     .await

@@ -4,6 +4,7 @@ mod auth;
 mod cors;
 mod errors;
 mod origin;
+mod stopping;
 mod trace;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 pub(crate) use errors::shape_errors;
 
 use crate::error::ApiError;
+use crate::front::Front;
 use crate::state::{App, SharedApp};
 
 /// Endpoints that need a key, if the server has any.
@@ -27,12 +29,13 @@ pub(crate) fn guarded(router: Router<SharedApp>, app: &Arc<App>) -> Router<Share
 }
 
 /// What is around all endpoints; the last is the outermost.
-pub(crate) fn wrapped(router: Router, app: &Arc<App>) -> Router {
+pub(crate) fn wrapped(router: Router, front: &Arc<Front>) -> Router {
+    let router = router.layer(from_fn_with_state(front.clone(), stopping::check));
     let router = router.layer(CatchPanicLayer::custom(|_| ApiError::internal().into_response()));
-    let router = match cors::layer(&app.config().cors_origins) {
+    let router = match cors::layer(&front.config().cors_origins) {
         Some(cors) => router.layer(cors),
         None => router,
     };
-    let router = router.layer(from_fn_with_state(app.clone(), origin::check));
-    router.layer(from_fn(shape_errors)).layer(from_fn_with_state(app.clone(), trace::trace))
+    let router = router.layer(from_fn_with_state(front.clone(), origin::check));
+    router.layer(from_fn(shape_errors)).layer(from_fn_with_state(front.clone(), trace::trace))
 }

@@ -11,15 +11,15 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::error::ApiError;
-use crate::state::App;
+use crate::front::Front;
 
 /// Lets in what no browser sends, and pages of our own or of the listed origins.
 pub(super) async fn check(
-    State(app): State<Arc<App>>,
+    State(front): State<Arc<Front>>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let config = app.config();
+    let config = front.config();
     // HTTP/2 and absolute forms have the host in the address.
     let uri_host = request.uri().authority().map(|authority| authority.as_str());
     let host = text(request.headers(), header::HOST).or(uri_host);

@@ -19,7 +19,7 @@ pub(super) async fn tags(State(app): State<SharedApp>) -> Json {
         entry["modified_at"] = started(&app).into();
         entry
     };
-    let models: Vec<Value> = app.config().names.iter().map(model).collect();
+    let models: Vec<Value> = app.names().iter().map(model).collect();
     Json(json!({ "models": models }))
 }
 

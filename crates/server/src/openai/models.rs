@@ -8,7 +8,7 @@ use crate::error::ApiError;
 use crate::state::{App, SharedApp};
 
 pub(super) async fn list(State(app): State<SharedApp>) -> Json {
-    let data: Vec<Value> = app.config().names.iter().map(|name| entry(&app, name)).collect();
+    let data: Vec<Value> = app.names().iter().map(|name| entry(&app, name)).collect();
     Json(json!({ "object": "list", "data": data }))
 }
 

@@ -1,8 +1,7 @@
-//! Keys, limits, leaving, stopping.
+//! Keys, limits, leaving.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use minfer_engine::EngineParams;
 use minfer_server::ServerConfig;
@@ -109,21 +108,6 @@ fn an_id_comes_back_and_bad_ones_are_replaced() {
     assert!(id("two words").starts_with("req_"));
 }
 
-/// A stream that is read up to its first text.
-fn begin_stream(server: &Running) -> TcpStream {
-    let body = with(chat_body(), json!({ "stream": true, "max_tokens": 400, "ignore_eos": true }));
-    let mut stream = TcpStream::connect(server.addr()).unwrap();
-    stream.write_all(&request("POST", "/v1/chat/completions", &[], body.to_string().as_bytes())).unwrap();
-    let mut seen = Vec::new();
-    let mut buffer = [0; 256];
-    while !String::from_utf8_lossy(&seen).contains("\"role\"") {
-        let n = stream.read(&mut buffer).unwrap();
-        assert!(n > 0, "{}", String::from_utf8_lossy(&seen));
-        seen.extend_from_slice(&buffer[..n]);
-    }
-    stream
-}
-
 #[test]
 fn whoever_leaves_frees_his_blocks() {
     let server = start();
@@ -177,44 +161,6 @@ fn a_deadline_gives_what_there_is() {
     let reply = server.chat(json!({ "max_tokens": 450, "ignore_eos": true, "deadline_ms": 1 })).json();
     assert_eq!(reply["choices"][0]["finish_reason"], "length");
     assert!(reply["usage"]["completion_tokens"].as_u64().unwrap() < 450);
-}
-
-#[test]
-fn stopping_lets_what_runs_end_and_takes_nothing_new() {
-    let server = start();
-    let mut stream = begin_stream(&server);
-    server.server.stop();
-    let rest = {
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
-        String::from_utf8(bytes).unwrap()
-    };
-    assert!(rest.contains("data: [DONE]"), "{rest}");
-    let Running { server, engine } = server;
-    let addr = server.addr();
-    server.join();
-    assert!(TcpStream::connect(addr).is_err());
-    assert_eq!(engine.stats().blocks.in_use, 0);
-}
-
-#[test]
-fn what_runs_too_long_is_cancelled_when_the_server_stops() {
-    let server = start_with(&small(), ServerConfig { drain: Duration::from_millis(1), ..config() });
-    let mut streams: Vec<_> = (0..4).map(|_| begin_stream(&server)).collect();
-    server.server.stop();
-    let Running { server, engine } = server;
-    server.join();
-    for stream in &mut streams {
-        let mut bytes = Vec::new();
-        // Cut off or told: either way it ends.
-        let _ = stream.read_to_end(&mut bytes);
-    }
-    let start = std::time::Instant::now();
-    while engine.stats().n_running > 0 {
-        assert!(start.elapsed() < Duration::from_secs(60));
-        std::thread::yield_now();
-    }
-    assert_eq!(engine.stats().blocks.in_use, 0);
 }
 
 #[test]

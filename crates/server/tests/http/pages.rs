@@ -5,9 +5,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use minfer_engine::{ContextParams, Engine, EngineParams, LoadOptions, Model};
-use minfer_server::{Server, ServerConfig};
+use minfer_server::ServerConfig;
 
-use crate::support::{config, model, send, small, start, start_with};
+use crate::support::{config, model, send, serve, small, start, start_with};
 
 #[test]
 fn pages_need_no_key_and_may_load_nothing_from_elsewhere() {
@@ -69,7 +69,7 @@ fn browse(model: &Arc<Model>, n_ctx: usize, args: &[&str]) {
     }
     let context = ContextParams { n_ctx, n_seq_max: 2, ..ContextParams::default() };
     let engine = Engine::new(model, &EngineParams { context, ..EngineParams::default() }).unwrap();
-    let server = Server::start(engine, config()).unwrap();
+    let server = serve(engine, config());
     let url = format!("http://{}", server.addr());
     let output =
         Command::new("node").arg("tests/pages.mjs").arg(&url).args(args).current_dir(&web).output().unwrap();

@@ -17,7 +17,7 @@ fn thinking() -> Running {
     let overrides = vec![("tokenizer.chat_template".to_owned(), Meta::String(THINKS.to_owned()))];
     let model = Model::load(path.as_ref(), &LoadOptions { overrides, ..LoadOptions::default() }).unwrap();
     let engine = Engine::new(&model, &small()).unwrap();
-    Running { server: Server::start(engine.clone(), config()).unwrap(), engine }
+    serve(engine, config())
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use minfer_engine::{ContextParams, Engine, EngineParams, LoadOptions, Model};
-use minfer_server::{Server, ServerConfig};
+use minfer_server::{Hosted, Server, ServerConfig};
 use serde_json::{Value, json};
 
 /// A whole model of 25 KB: qwen2, 264 tokens, byte-level, with a chat template.
@@ -28,7 +28,12 @@ pub(crate) fn small() -> EngineParams {
 }
 
 pub(crate) fn config() -> ServerConfig {
-    ServerConfig { port: 0, names: vec!["tiny".into(), "other".into()], ..ServerConfig::default() }
+    ServerConfig { port: 0, ..ServerConfig::default() }
+}
+
+/// As it is known to clients.
+pub(crate) fn hosted(engine: Engine) -> Hosted {
+    Hosted::new(engine, vec!["tiny".into(), "other".into()])
 }
 
 /// A server that runs.
@@ -43,8 +48,11 @@ pub(crate) fn start() -> Running {
 }
 
 pub(crate) fn start_with(params: &EngineParams, config: ServerConfig) -> Running {
-    let engine = engine(params);
-    Running { server: Server::start(engine.clone(), config).unwrap(), engine }
+    serve(engine(params), config)
+}
+
+pub(crate) fn serve(engine: Engine, config: ServerConfig) -> Running {
+    Running { server: Server::start(hosted(engine.clone()), config).unwrap(), engine }
 }
 
 /// A response, whole.
@@ -138,6 +146,21 @@ pub(crate) fn with(mut body: Value, more: Value) -> Value {
         body.extend(more);
     }
     body
+}
+
+/// A stream that is read up to its first text.
+pub(crate) fn begin_stream(server: &Running) -> TcpStream {
+    let body = with(chat_body(), json!({ "stream": true, "max_tokens": 400, "ignore_eos": true }));
+    let mut stream = TcpStream::connect(server.addr()).unwrap();
+    stream.write_all(&request("POST", "/v1/chat/completions", &[], body.to_string().as_bytes())).unwrap();
+    let mut seen = Vec::new();
+    let mut buffer = [0; 256];
+    while !String::from_utf8_lossy(&seen).contains("\"role\"") {
+        let n = stream.read(&mut buffer).unwrap();
+        assert!(n > 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&buffer[..n]);
+    }
+    stream
 }
 
 /// The bytes of a request.

@@ -37,7 +37,7 @@ fn a_client_that_trusts_the_certificate_is_answered() {
 fn files_that_cannot_be_used_are_named() {
     let refused = |tls: TlsFiles| {
         let config = ServerConfig { tls: Some(tls), ..config() };
-        match Server::start(engine(&small()), config) {
+        match Server::listen(config) {
             Err(ServerError::Tls(error)) => error,
             Err(other) => panic!("{other}"),
             Ok(_) => panic!("it started"),

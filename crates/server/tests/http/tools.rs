@@ -2,7 +2,6 @@
 
 use minfer_engine::{Engine, LoadOptions, Model};
 use minfer_gguf::Value as Meta;
-use minfer_server::Server;
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -23,7 +22,7 @@ fn start_template(template: &str) -> Running {
     let overrides = vec![("tokenizer.chat_template".to_owned(), Meta::String(template.to_owned()))];
     let model = Model::load(path.as_ref(), &LoadOptions { overrides, ..LoadOptions::default() }).unwrap();
     let engine = Engine::new(&model, &small()).unwrap();
-    Running { server: Server::start(engine.clone(), config()).unwrap(), engine }
+    serve(engine, config())
 }
 
 fn tool(name: &str, strict: bool) -> Value {
