@@ -89,12 +89,21 @@ impl Closing {
     }
 
     /// Keeps the plan of a state that was entered. Without one that fits there may be one later.
+    ///
+    /// Behind the end that was found something may begin whose own end is as far away as ends are looked for. Where that may
+    /// be too far, the next look comes no later than that end.
     pub(super) fn keep(&mut self, plan: Option<Vec<u32>>, n_left: usize) {
         self.has_end = Self::fits(plan.as_ref(), n_left);
         self.plan = plan.filter(|_| self.has_end);
-        let spare = n_left - self.plan.as_ref().map_or(0, Vec::len);
-        let step = spare.saturating_sub(MARGIN).div_ceil(4).max(1);
-        self.check_at = Some(n_left.saturating_sub(step));
+        let n_plan = self.plan.as_ref().map(Vec::len);
+        let spare = n_left - n_plan.unwrap_or(0);
+        let step = spare.saturating_sub(MARGIN).div_ceil(4);
+        let n_most = match n_plan {
+            Some(n_plan) if n_left <= MAX_BYTES => n_plan,
+            Some(_) => n_left - MAX_BYTES,
+            None => step,
+        };
+        self.check_at = Some(n_left.saturating_sub(step.min(n_most).max(1)));
     }
 
     /// Forgets the plan of a state that was left.
@@ -129,7 +138,12 @@ mod tests {
                 closing.keep(Some(vec![0; 10.min(n_left)]), n_left);
             }
         }
-        assert!((43..70).contains(&n_checks), "{n_checks}");
+        assert!((100..150).contains(&n_checks), "{n_checks}");
+        // Far from the limit, one look is enough for long.
+        closing.keep(Some(vec![0; 10]), 9000);
+        assert!(!closing.is_due(7000) && closing.is_due(6900));
+        closing.keep(Some(Vec::new()), 1000);
+        assert!(closing.is_due(999));
         closing.keep(None, 200);
         assert!(!closing.has_end() && !closing.is_due(199) && closing.is_due(158));
     }

@@ -3,7 +3,7 @@
 //! Thoughts come first, where the template knows of them, and are free.
 
 use minfer_engine::{CompiledGrammar, Grammar, Model, Part};
-use minfer_text::reply::{CallShape, ReplyFormat};
+use minfer_text::reply::{ArgumentsShape, CallShape, ReplyFormat};
 use serde_json::{Value, json};
 
 use super::request::{ChatRequest, ResponseFormat, Tool, ToolChoice};
@@ -26,7 +26,7 @@ pub(super) fn of_format(model: &Model, format: &ResponseFormat) -> Result<Option
     compile(model, &grammar, param).map(Some)
 }
 
-fn compile(model: &Model, grammar: &Grammar, param: &str) -> Result<CompiledGrammar, ApiError> {
+pub(super) fn compile(model: &Model, grammar: &Grammar, param: &str) -> Result<CompiledGrammar, ApiError> {
     let compiled = model.compile_grammar(grammar);
     compiled.map_err(|error| ApiError::bad("invalid_grammar", error.to_string()).at(param.to_owned()))
 }
@@ -94,7 +94,7 @@ impl Form<'_> {
             let calls = self.calls(&all, 1, "tools")?;
             return Ok(vec![Part::Choice(vec![calls, vec![Part::Without(begin)]])]);
         };
-        let call = Part::Choice(all.iter().map(|tool| self.call(&shape, tool, open.len())).collect());
+        let call = self.one_of(&shape, &all, open.len())?;
         let (mut words, rest) = match self.hidden(open) {
             // A control token is no text that words could have.
             Some(id) => (vec![Part::Any, Part::Token(id)], Part::Any),
@@ -105,14 +105,15 @@ impl Form<'_> {
     }
 
     fn shape(&self, param: &'static str) -> Result<CallShape, ApiError> {
-        let why = "calls cannot be demanded of this model: its template does not write them as JSON";
+        let why =
+            "calls cannot be demanded of this model: its template writes none, or none that can be enforced";
         self.templates.call_shape().ok_or_else(|| ApiError::unsupported(param, why))
     }
 
     /// Calls of some of these tools, at least one.
     fn calls(&self, tools: &[&Tool], max: u32, param: &'static str) -> Result<Vec<Part>, ApiError> {
         let shape = self.shape(param)?;
-        let one = Part::Choice(tools.iter().map(|tool| self.call(&shape, tool, 0)).collect());
+        let one = self.one_of(&shape, tools, 0)?;
         // Where calls stand in a list, one is all of it.
         let max = if shape.after.starts_with("}]") { 1 } else { max };
         let mut calls = vec![one.clone()];
@@ -123,22 +124,29 @@ impl Form<'_> {
         Ok(calls)
     }
 
-    /// A call, less what of its beginning is there already.
-    fn call(&self, shape: &CallShape, tool: &Tool, n_begun: usize) -> Vec<Part> {
-        let schema = tool.parameters.clone().unwrap_or_else(|| json!({ "type": "object" }));
+    /// A call of one of these tools, less what of its beginning is there already.
+    fn one_of(&self, shape: &CallShape, tools: &[&Tool], n_begun: usize) -> Result<Part, ApiError> {
+        let calls = tools.iter().map(|tool| self.call(shape, tool, n_begun));
+        Ok(Part::Choice(calls.collect::<Result<_, _>>()?))
+    }
+
+    fn call(&self, shape: &CallShape, tool: &Tool, n_begun: usize) -> Result<Vec<Part>, ApiError> {
         let mut parts = self.spelled(&[&shape.before[n_begun..], &tool.name, &shape.between].concat());
-        parts.push(Part::Json(schema));
+        match &shape.arguments {
+            ArgumentsShape::Json => {
+                let schema = tool.parameters.clone().unwrap_or_else(|| json!({ "type": "object" }));
+                parts.push(Part::Json(schema));
+            }
+            ArgumentsShape::Tags(shape) => parts.extend(self.parameters(shape, tool)?),
+        }
         parts.extend(self.spelled(&shape.after));
-        parts
+        Ok(parts)
     }
 
     /// What may come before the answer.
     fn thoughts(&self) -> Vec<Part> {
         let Some(tags) = self.format.reasoning else { return Vec::new() };
-        let mut rest = match self.hidden(tags.close) {
-            Some(id) => vec![Part::Any, Part::Token(id)],
-            None => vec![Part::Until(tags.close.to_owned())],
-        };
+        let mut rest = self.until(tags.close);
         rest.push(optional_break());
         if self.in_reasoning {
             return rest;
@@ -151,8 +159,16 @@ impl Form<'_> {
         vec![Part::Choice(vec![all, Vec::new()])]
     }
 
+    /// Anything up to a text, and it.
+    pub(super) fn until(&self, text: &str) -> Vec<Part> {
+        match self.hidden(text) {
+            Some(id) => vec![Part::Any, Part::Token(id)],
+            None => vec![Part::Until(text.to_owned())],
+        }
+    }
+
     /// A text, its control tokens as such.
-    fn spelled(&self, text: &str) -> Vec<Part> {
+    pub(super) fn spelled(&self, text: &str) -> Vec<Part> {
         let (mut parts, mut rest) = (Vec::new(), text);
         let markers = self.format.markers();
         while let Some((at, n_bytes, id)) = self.first_token(rest, &markers) {

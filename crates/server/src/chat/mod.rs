@@ -5,6 +5,7 @@
 mod constraint;
 mod open;
 mod request;
+mod tagged;
 mod templates;
 
 pub(crate) use open::{blocking, prepare};

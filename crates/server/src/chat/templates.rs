@@ -20,7 +20,7 @@ pub struct Templates {
 struct Ready {
     template: ChatTemplate,
     format: ReplyFormat,
-    /// How it writes a call, if it writes the arguments as one JSON object.
+    /// How it writes a call, if that is known.
     shape: Option<CallShape>,
 }
 
@@ -45,7 +45,7 @@ impl Templates {
         self.ready(has_tools).as_ref().map(|ready| ready.format).unwrap_or_default()
     }
 
-    /// How the template for conversations with tools writes a call, if it writes the arguments as one JSON object.
+    /// How the template for conversations with tools writes a call, if that is known.
     pub(super) fn call_shape(&self) -> Option<CallShape> {
         self.with_tools.as_ref().ok().and_then(|ready| ready.shape.clone())
     }

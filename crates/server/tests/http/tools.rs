@@ -1,7 +1,10 @@
 //! Calls that must be made, and arguments that must be right. The model has random weights, so it says whatever it may.
 
+use std::sync::Arc;
+
 use minfer_engine::{Engine, LoadOptions, Model};
 use minfer_gguf::Value as Meta;
+use minfer_server::chat::{Templates, chat_jobs};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -11,17 +14,27 @@ const CALLS: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for 
                      {\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}\n\
                      </tool_call>{% endfor %}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}";
 
-/// The same, and thoughts that the prompt opens.
+/// Calls in the way of Qwen3-Coder.
+const TAGGED: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>\n\
+                      <function={{ c.function.name }}>\n{% for key, value in c.function.arguments.items() %}\
+                      <parameter={{ key }}>\n{{ value if value is string else value | tojson }}\n</parameter>\n\
+                      {% endfor %}</function>\n</tool_call>{% endfor %}\n{% endfor %}\
+                      {% if add_generation_prompt %}assistant: {% endif %}";
+
+/// Hermes' calls, and thoughts that the prompt opens.
 const THINKS: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>\n\
                       {\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}\n\
                       </tool_call>{% endfor %}\n{% if '</think>' in m.content %}{% endif %}{% endfor %}\
                       {% if add_generation_prompt %}assistant: <think>\n{% endif %}";
 
-fn start_template(template: &str) -> Running {
+fn load(template: &str) -> Arc<Model> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/data/tiny.gguf");
     let overrides = vec![("tokenizer.chat_template".to_owned(), Meta::String(template.to_owned()))];
-    let model = Model::load(path.as_ref(), &LoadOptions { overrides, ..LoadOptions::default() }).unwrap();
-    let engine = Engine::new(&model, &small()).unwrap();
+    Model::load(path.as_ref(), &LoadOptions { overrides, ..LoadOptions::default() }).unwrap()
+}
+
+fn start_template(template: &str) -> Running {
+    let engine = Engine::new(&load(template), &small()).unwrap();
     serve(engine, config())
 }
 
@@ -114,6 +127,78 @@ fn thoughts_come_first_and_are_free() {
     let message = &body["choices"][0]["message"];
     assert!(!message["reasoning_content"].as_str().unwrap().is_empty(), "{body}");
     assert!(message["content"] == "" || message["content"] == "[1]", "{body}");
+}
+
+#[test]
+fn a_call_with_a_tag_for_each_parameter_is_demanded_all_the_same() {
+    let server = start_template(TAGGED);
+    for seed in 1..5 {
+        for choice in [json!("required"), json!({ "type": "function", "function": { "name": "cool" } })] {
+            let body = server.chat(ask(seed, json!({ "tool_choice": choice }))).json();
+            assert_eq!(body["choices"][0]["finish_reason"], "tool_calls", "{body}");
+            let names = called(&body["choices"][0]);
+            assert!(!names.is_empty() && (choice == "required" || names == ["cool"]), "{body}");
+        }
+    }
+}
+
+/// Whether a whole reply is what a request demands.
+fn is_allowed(model: &Model, body: &Value, reply: &str) -> bool {
+    let call = minfer_server::openai::ChatCall::read(body.clone()).unwrap();
+    let jobs = chat_jobs(model, &Templates::of(model), &call.request).unwrap();
+    let mut constraint = jobs.into_iter().next().unwrap().request.constraint.unwrap();
+    let goes_on = model.encode(reply).unwrap().into_iter().all(|token| {
+        constraint.mask(usize::MAX).unwrap().unwrap().allows(token) && constraint.accept(token).unwrap()
+    });
+    let eog = model.tokenizer().eog_ids()[0];
+    goes_on && (constraint.is_complete() || constraint.mask(usize::MAX).unwrap().unwrap().allows(eog))
+}
+
+#[test]
+fn texts_without_quotes_are_free_up_to_their_tag_and_all_else_is_json() {
+    let model = load(TAGGED);
+    let of_text = |of_text: Value| {
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "text": of_text,
+                "list": { "type": "array", "items": { "const": "x" } },
+                "unit": { "$ref": "#/$defs/unit" },
+            },
+            "required": ["text", "list"],
+            "$defs": { "unit": { "enum": ["C", "F"] } },
+        });
+        let tool = json!({ "type": "function", "function": { "name": "note", "parameters": parameters } });
+        with(chat_body(), json!({ "tools": [tool], "tool_choice": "required", "parallel_tool_calls": false }))
+    };
+    let parameter = |name: &str, value: &str| format!("<parameter={name}>\n{value}\n</parameter>\n");
+    let call =
+        |parameters: String| format!("<tool_call>\n<function=note>\n{parameters}</function>\n</tool_call>");
+    let body = of_text(json!({ "type": "string" }));
+    for text in ["", "plain", "two\n\nlines", "\"quotes\" {braces} <parameter=unit> </param>"] {
+        let both = parameter("text", text) + &parameter("list", "[\"x\", \"x\"]");
+        assert!(is_allowed(&model, &body, &call(both.clone())), "{text}");
+        assert!(is_allowed(&model, &body, &call(both + &parameter("unit", "F"))), "{text}");
+    }
+    let text = || parameter("text", "t");
+    for wrong in [
+        text(),
+        parameter("list", "[]") + &text(),
+        text() + &parameter("list", "[\"y\"]"),
+        text() + &parameter("list", "x"),
+        text() + &parameter("list", "[]") + &parameter("unit", "K"),
+        text() + &parameter("list", "[]") + &parameter("more", "1"),
+    ] {
+        assert!(!is_allowed(&model, &body, &call(wrong.clone())), "{wrong}");
+    }
+    let listed = of_text(json!({ "type": "string", "enum": ["a b", "c"] }));
+    let with_text = |text: &str| call(parameter("text", text) + &parameter("list", "[]"));
+    assert!(is_allowed(&model, &listed, &with_text("a b")) && !is_allowed(&model, &listed, &with_text("d")));
+    // What else a schema may say of a text cannot be held to without quotes.
+    let refused = start_template(TAGGED).chat(of_text(json!({ "type": "string", "pattern": "^a" })));
+    let error = refused.json()["error"].clone();
+    assert_eq!((refused.status, &error["param"]), (400, &json!("tools")), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("'pattern' in the parameter 'text' of 'note'"));
 }
 
 #[test]

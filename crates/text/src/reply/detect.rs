@@ -28,12 +28,11 @@ impl ReplyFormat {
         ReplyFormat { tools, ..format }
     }
 
-    /// How the template writes one call, if it writes the arguments as one JSON object.
+    /// How the template writes one call; `None` if it is not known from the text alone.
     pub fn call_shape(self, template: &ChatTemplate) -> Option<CallShape> {
         let row = self.tools?;
         let reply = probes(template).into_iter().find(|reply| reads(self, row, reply))?;
-        CallShape::of(row, &reply)
-            .filter(|shape| reads(self, row, &shape.call(TOOL, &arguments().to_string())))
+        CallShape::of(row, &reply).filter(|shape| reads(self, row, &shape.call(TOOL, &arguments())))
     }
 
     /// The row of this name.

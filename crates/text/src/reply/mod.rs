@@ -48,7 +48,7 @@ mod tools;
 
 pub use detect::ReplyFormat;
 pub use format::{ReasoningTags, ToolFormat};
-pub use shape::CallShape;
+pub use shape::{ArgumentsShape, CallShape, ParameterShape};
 pub use tools::Tools;
 
 use input::{Found, Input, Start, find, starts};

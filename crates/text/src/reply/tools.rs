@@ -40,6 +40,11 @@ impl Tools {
         self.0.iter().any(|tool| tool.name == name)
     }
 
+    /// Whether a parameter that is written for itself is read as text, whatever it says (but null, where that may be).
+    pub fn is_text(&self, name: &str, parameter: &str) -> bool {
+        self.kind(name, parameter) != Kind::Json
+    }
+
     pub(super) fn kind(&self, name: &str, parameter: &str) -> Kind {
         let Some(tool) = self.0.iter().find(|tool| tool.name == name) else { return Kind::Json };
         let schema = tool.parameters.get("properties").and_then(|p| p.get(parameter));
