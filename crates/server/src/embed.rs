@@ -6,6 +6,7 @@ use std::sync::Arc;
 use minfer_engine::{FinishReason, Request, l2_normalize};
 
 use crate::error::ApiError;
+use crate::notes::Notes;
 use crate::state::App;
 
 /// Texts of one request that are with the engine at once; they must not fill its queue.
@@ -16,6 +17,7 @@ pub(crate) async fn embed(app: &Arc<App>, texts: Vec<Vec<u32>>) -> Result<Vec<Ve
     if app.is_draining() {
         return Err(ApiError::stopping());
     }
+    let notes = Notes::current();
     let pooling = app.model().pooling()?.unwrap_or_default();
     let (mut running, mut vectors) = (VecDeque::new(), Vec::with_capacity(texts.len()));
     let mut texts = texts.into_iter();
@@ -24,6 +26,7 @@ pub(crate) async fn embed(app: &Arc<App>, texts: Vec<Vec<u32>>) -> Result<Vec<Ve
             && let Some(text) = texts.next()
         {
             let deadline = app.deadline(None);
+            notes.prompt(text.len());
             running
                 .push_back(app.engine().submit(Request { deadline, ..Request::embedding(text, pooling) })?);
         }

@@ -39,6 +39,7 @@ pub mod llama_cpp;
 mod manners;
 mod metadata;
 mod metrics;
+mod notes;
 pub mod ollama;
 pub mod openai;
 mod openapi;

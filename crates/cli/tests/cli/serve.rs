@@ -103,6 +103,41 @@ fn prompts_are_in_the_log_if_that_is_asked_for() {
 }
 
 #[test]
+fn the_log_has_the_counts_of_a_request_and_none_of_its_words() {
+    let served = Served::start(&["--log-format", "json", "-c", "32768", "-np", "1"]);
+    served.post("/v1/chat/completions", &chat("a secret"));
+    let called = json!({ "input": ["a secret", "another"] });
+    served.post("/v1/embeddings", &called);
+    // One that leaves in the middle of what takes long.
+    let endless = json!({ "prompt": "a secret", "stream": true, "max_tokens": 30_000, "ignore_eos": true });
+    let body = endless.to_string();
+    let mut stream = TcpStream::connect(&served.addr).unwrap();
+    let head =
+        format!("POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    stream.read_exact(&mut [0; 300]).unwrap();
+    drop(stream);
+    let (_, log) = served.terminate();
+    assert!(!log.contains("secret"), "{log}");
+    let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let line = |path: &str| {
+        let found = lines.iter().find(|line| line["path"] == path);
+        found.unwrap_or_else(|| panic!("no line of {path}: {log}"))
+    };
+    let whole = line("/v1/chat/completions");
+    assert_eq!((&whole["completion_tokens"], &whole["finish"]), (&json!(12), &json!("length")), "{whole}");
+    assert!(whole["prompt_tokens"].as_u64().unwrap() > 8 && whole["cached_tokens"] == 0, "{whole}");
+    let (first, all) = (whole["first_token_ms"].as_f64().unwrap(), whole["ms"].as_f64().unwrap());
+    assert!(0.0 < first && first <= all, "{whole}");
+    let embedded = line("/v1/embeddings");
+    assert!(embedded["prompt_tokens"].as_u64().unwrap() > 8, "{embedded}");
+    assert_eq!((&embedded["completion_tokens"], &embedded["status"]), (&Value::Null, &json!(200)));
+    let left = line("/v1/completions");
+    assert_eq!((&left["status"], &left["finish"]), (&json!(200), &json!("client_left")), "{left}");
+    assert!((1..30_000).contains(&left["completion_tokens"].as_u64().unwrap()), "{left}");
+}
+
+#[test]
 fn a_model_that_cannot_be_loaded_ends_the_server_with_the_plain_error() {
     let refused = minfer(["serve", "/nonexistent/model.gguf", "--port", "0"]).assert().code(3);
     let said = stderr(&refused);

@@ -12,6 +12,7 @@ use super::Job;
 use super::event::{AnswerEvent, EndReason, Finished, Piece};
 use super::tokens::Tokens;
 use crate::error::ApiError;
+use crate::notes::Notes;
 use crate::reader::Reader;
 use crate::state::App;
 
@@ -20,6 +21,9 @@ pub(crate) struct Choice {
     events: EventStream,
     reader: Reader,
     tokens: Option<Tokens>,
+    /// For the log.
+    notes: Arc<Notes>,
+    is_first: bool,
     n_prompt: usize,
     submitted: Instant,
     last_token: Option<Instant>,
@@ -28,7 +32,13 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    pub(super) fn submit(app: &Arc<App>, job: Job) -> Result<Self, ApiError> {
+    /// Hands a job to the engine. `is_first` says that its prompt is not the one of the job before.
+    pub(super) fn submit(
+        app: &Arc<App>,
+        job: Job,
+        notes: Arc<Notes>,
+        is_first: bool,
+    ) -> Result<Self, ApiError> {
         let Job { mut request, reader } = job;
         request.deadline = app.deadline(request.deadline);
         let tokens = request.params.n_logprobs.map(|_| Tokens::new(&request.params));
@@ -40,6 +50,8 @@ impl Choice {
             events,
             reader,
             tokens,
+            notes,
+            is_first,
             n_prompt,
             submitted,
             last_token: None,
@@ -100,6 +112,10 @@ impl Choice {
         let piece = Piece { deltas: self.reader.finish(), tokens: tokens.unwrap_or_default() };
         let reason = EndReason::of(generated.reason, self.reader.calls_tools());
         self.app.metrics().note_finished(&generated);
+        if self.is_first {
+            self.notes.cached(generated.timings.n_cached);
+        }
+        self.notes.finish(reason.name());
         let done = Box::new(Finished { reason, n_prompt: self.n_prompt, generated });
         if piece.is_empty() {
             return Ok(AnswerEvent::Done(done));
@@ -109,6 +125,7 @@ impl Choice {
     }
 
     fn note_token(&mut self) {
+        self.notes.token();
         let now = Instant::now();
         match self.last_token.replace(now) {
             None => self.app.metrics().note_first_token(now.saturating_duration_since(self.submitted)),

@@ -77,6 +77,16 @@ pub enum EndReason {
 }
 
 impl EndReason {
+    /// As the log has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::StopString => "stop_string",
+            Self::Length => "length",
+            Self::ToolCalls => "tool_calls",
+        }
+    }
+
     /// Of the engine's reason.
     pub(crate) fn of(reason: FinishReason, calls_tools: bool) -> Self {
         match reason {

@@ -21,6 +21,7 @@ pub(crate) use stream::{Render, respond};
 pub use whole::{Call, Whole};
 
 use crate::error::ApiError;
+use crate::notes::Notes;
 use crate::reader::Reader;
 use crate::state::App;
 
@@ -52,8 +53,18 @@ impl Answers {
             return Err(ApiError::stopping());
         }
         let n_prompt = jobs.first().map_or(0, |job| job.request.prompt.len());
-        let submit = |job: Job| Choice::submit(app, job);
-        let choices = jobs.into_iter().map(submit).collect::<Result<_, _>>()?;
+        let notes = Notes::current();
+        // Answers to one prompt stand side by side; the log counts it once.
+        let prompt = |index: usize| &jobs[index].request.prompt;
+        let is_first = |index: usize| index == 0 || prompt(index) != prompt(index - 1);
+        let firsts: Vec<bool> = (0..jobs.len()).map(is_first).collect();
+        let submit = |(job, is_first): (Job, bool)| {
+            if is_first {
+                notes.prompt(job.request.prompt.len());
+            }
+            Choice::submit(app, job, notes.clone(), is_first)
+        };
+        let choices = jobs.into_iter().zip(firsts).map(submit).collect::<Result<_, _>>()?;
         Ok(Self { app: app.clone(), choices, next: 0, peeked: None, n_prompt })
     }
 
