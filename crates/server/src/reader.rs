@@ -68,6 +68,14 @@ impl Reader {
         }
     }
 
+    /// Whether what comes next is a thought, as far as is certain.
+    pub fn is_thinking(&self) -> bool {
+        match self {
+            Reader::Plain => false,
+            Reader::Reply(reader) => reader.parser.is_reasoning(),
+        }
+    }
+
     /// Control tokens that the text has.
     pub fn shown(&self) -> &[u32] {
         match self {

@@ -9,7 +9,8 @@ use futures_core::Stream;
 use minfer_engine::{Event, EventStream, FinishReason, Generated};
 
 use super::Job;
-use super::event::{AnswerEvent, EndReason, Finished, Piece};
+use super::event::{AnswerEvent, EndReason, Finished, Piece, TokenReport};
+use super::thoughts::{Read, Thoughts};
 use super::tokens::Tokens;
 use crate::error::ApiError;
 use crate::notes::Notes;
@@ -21,6 +22,7 @@ pub(crate) struct Choice {
     events: EventStream,
     reader: Reader,
     tokens: Option<Tokens>,
+    thoughts: Thoughts,
     /// For the log.
     notes: Arc<Notes>,
     is_first: bool,
@@ -50,6 +52,7 @@ impl Choice {
             events,
             reader,
             tokens,
+            thoughts: Thoughts::default(),
             notes,
             is_first,
             n_prompt,
@@ -85,6 +88,7 @@ impl Choice {
             Event::Prompt { done, total } => Some(Ok(AnswerEvent::Reading { n_done: done, n_total: total })),
             Event::Token { id, logprobs } => {
                 self.note_token();
+                self.thoughts.token();
                 if let (Some(tokens), Some(logprobs)) = (&mut self.tokens, logprobs) {
                     tokens.push(self.app.engine().model(), id, logprobs);
                 }
@@ -92,7 +96,7 @@ impl Choice {
             }
             Event::Text(text) => {
                 let tokens = self.tokens.as_mut().map(|tokens| tokens.shown(text.len())).unwrap_or_default();
-                let piece = Piece { deltas: self.reader.push(&text), tokens };
+                let piece = Piece::of(self.thoughts.read(&mut self.reader, &text), tokens);
                 (!piece.is_empty()).then_some(Ok(AnswerEvent::Piece(piece)))
             }
             Event::Done(generated) => Some(self.finish(*generated)),
@@ -109,14 +113,15 @@ impl Choice {
         let is_cut = generated.reason == FinishReason::StopString;
         let ended_by_token = generated.reason == FinishReason::EndOfGeneration;
         let tokens = self.tokens.as_mut().filter(|_| !is_cut).map(|tokens| tokens.rest(ended_by_token));
-        let piece = Piece { deltas: self.reader.finish(), tokens: tokens.unwrap_or_default() };
+        let (read, n_reasoning) = self.thoughts.finish(&mut self.reader);
+        let piece = Piece::of(read, tokens.unwrap_or_default());
         let reason = EndReason::of(generated.reason, self.reader.calls_tools());
         self.app.metrics().note_finished(&generated);
         if self.is_first {
             self.notes.cached(generated.timings.n_cached);
         }
         self.notes.finish(reason.name());
-        let done = Box::new(Finished { reason, n_prompt: self.n_prompt, generated });
+        let done = Box::new(Finished { reason, n_prompt: self.n_prompt, n_reasoning, generated });
         if piece.is_empty() {
             return Ok(AnswerEvent::Done(done));
         }
@@ -135,6 +140,11 @@ impl Choice {
 }
 
 impl Piece {
+    fn of(read: Read, mut tokens: Vec<TokenReport>) -> Self {
+        tokens.iter_mut().for_each(|token| token.is_thought = read.is_thought);
+        Self { deltas: read.deltas, tokens }
+    }
+
     fn is_empty(&self) -> bool {
         self.deltas.is_empty() && self.tokens.is_empty()
     }

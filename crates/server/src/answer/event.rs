@@ -59,6 +59,8 @@ pub struct TokenReport {
     pub id: u32,
     /// Characters of the answer before it.
     pub offset: usize,
+    /// Whether it belongs to the thoughts, or to what sets them apart.
+    pub is_thought: bool,
     /// Its log-probability, and those beside it.
     pub logprobs: StepLogprobs,
 }
@@ -108,6 +110,8 @@ pub struct Finished {
     pub reason: EndReason,
     /// Tokens of its prompt.
     pub n_prompt: usize,
+    /// Tokens generated for thoughts, and for what sets them apart.
+    pub n_reasoning: usize,
     /// All that the engine says of it; its text is the whole of it, thoughts and calls included.
     pub generated: Generated,
 }

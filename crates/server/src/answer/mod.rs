@@ -6,6 +6,7 @@
 mod choice;
 mod event;
 mod stream;
+mod thoughts;
 mod tokens;
 mod whole;
 

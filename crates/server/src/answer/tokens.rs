@@ -48,7 +48,8 @@ impl Tokens {
 
     /// Notes a token.
     pub(super) fn push(&mut self, model: &Model, id: u32, logprobs: StepLogprobs) {
-        self.waiting.push_back((self.n_bytes, TokenReport { id, offset: self.n_chars, logprobs }));
+        self.waiting
+            .push_back((self.n_bytes, TokenReport { id, offset: self.n_chars, is_thought: false, logprobs }));
         self.piece.clear();
         // The engine has shown this token already, so it is one of the vocabulary.
         if self.decoder.push(model.tokenizer(), id, &mut self.piece).is_ok() {

@@ -3,7 +3,7 @@
 use minfer_engine::{Generated, Model};
 
 use super::event::{AnswerEvent, Delta, EndReason, Finished, TokenReport};
-use super::tokens;
+use super::{thoughts, tokens};
 use crate::reader::Reader;
 
 /// All of an answer.
@@ -36,10 +36,10 @@ impl Whole {
     /// Of what the engine gave, for who asked the engine himself.
     pub fn of(model: &Model, n_prompt: usize, generated: Generated, mut reader: Reader) -> Self {
         let mut whole = Self { tokens: tokens::of(model, &generated, reader.shown()), ..Self::default() };
-        reader.push(&generated.text).into_iter().for_each(|delta| whole.add_delta(delta));
-        reader.finish().into_iter().for_each(|delta| whole.add_delta(delta));
+        let (deltas, n_reasoning) = thoughts::of(model, &generated, &mut reader);
+        deltas.into_iter().for_each(|delta| whole.add_delta(delta));
         let reason = EndReason::of(generated.reason, reader.calls_tools());
-        whole.finished = Some(Box::new(Finished { reason, n_prompt, generated }));
+        whole.finished = Some(Box::new(Finished { reason, n_prompt, n_reasoning, generated }));
         whole
     }
 

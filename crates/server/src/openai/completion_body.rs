@@ -122,7 +122,7 @@ fn prompt_reports(parts: &Parts<'_>, at: usize, logprobs: &[StepLogprobs]) -> Ve
     let logprobs = std::iter::once(&first).chain(logprobs);
     let (mut decoder, mut piece, mut offset) = (StreamDecoder::continuing(true), String::new(), 0);
     let report = |(i, (&id, logprobs)): (usize, (&u32, &StepLogprobs))| {
-        let report = TokenReport { id, offset, logprobs: logprobs.clone() };
+        let report = TokenReport { id, offset, is_thought: false, logprobs: logprobs.clone() };
         piece.clear();
         // The token that the tokenizer put in front is no part of the text.
         if !(i == 0 && added == Some(id)) && decoder.push(tokenizer, id, &mut piece).is_ok() {

@@ -8,6 +8,11 @@ use crate::answer::TokenReport;
 
 /// Those of a chat: a list of tokens.
 pub(crate) fn of_chat(tokenizer: &Tokenizer, tokens: &[TokenReport]) -> Value {
+    json!({ "content": list(tokenizer, tokens), "refusal": null })
+}
+
+/// Tokens with what was most probable beside them.
+pub(super) fn list(tokenizer: &Tokenizer, tokens: &[TokenReport]) -> Vec<Value> {
     let entry = |it: &TokenLogprob| {
         let bytes = tokenizer.token_bytes(it.id).unwrap_or_default();
         json!({ "token": String::from_utf8_lossy(bytes), "logprob": finite(it.logprob), "bytes": bytes })
@@ -17,7 +22,7 @@ pub(crate) fn of_chat(tokenizer: &Tokenizer, tokens: &[TokenReport]) -> Value {
         own["top_logprobs"] = token.logprobs.top.iter().map(entry).collect();
         own
     };
-    json!({ "content": tokens.iter().map(with_top).collect::<Vec<_>>(), "refusal": null })
+    tokens.iter().map(with_top).collect()
 }
 
 /// Those of a completion: lists side by side; `offset` characters come before the first token's own.

@@ -10,6 +10,7 @@ pub(crate) struct Usage {
     n_prompt: usize,
     n_cached: usize,
     n_completion: usize,
+    n_reasoning: usize,
     n_finished: usize,
 }
 
@@ -17,6 +18,7 @@ impl Usage {
     /// Adds a choice of a prompt.
     pub(crate) fn add(&mut self, finished: &Finished) {
         self.n_completion += finished.n_completion();
+        self.n_reasoning += finished.n_reasoning;
         if self.n_finished == 0 {
             self.n_prompt = finished.n_prompt;
             self.n_cached = finished.n_cached();
@@ -29,6 +31,7 @@ impl Usage {
         self.n_prompt += other.n_prompt;
         self.n_cached += other.n_cached;
         self.n_completion += other.n_completion;
+        self.n_reasoning += other.n_reasoning;
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -37,6 +40,7 @@ impl Usage {
             "completion_tokens": self.n_completion,
             "total_tokens": self.n_prompt + self.n_completion,
             "prompt_tokens_details": { "cached_tokens": self.n_cached },
+            "completion_tokens_details": { "reasoning_tokens": self.n_reasoning },
         })
     }
 }

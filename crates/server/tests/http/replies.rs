@@ -2,7 +2,6 @@
 
 use minfer_engine::{Engine, LoadOptions, Model};
 use minfer_gguf::Value as Meta;
-use minfer_server::Server;
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -55,4 +54,32 @@ fn thoughts_are_not_content_in_any_dialect() {
             .unwrap()
             .contains(&json!("thinking"))
     );
+}
+
+#[test]
+fn tokens_of_thoughts_are_counted_and_have_no_place_in_a_message() {
+    let server = thinking();
+    let n_chat = |reply: &Value| reply["usage"]["completion_tokens_details"]["reasoning_tokens"].clone();
+    assert_eq!(n_chat(&server.chat(json!({})).json()), 12);
+    let quiet = json!({ "chat_template_kwargs": { "enable_thinking": false } });
+    assert_eq!(n_chat(&server.chat(quiet).json()), 0);
+    // Four tokens are no thoughts: two line breaks and two letters.
+    let said = json!({ "grammar": "root ::= \"ab</think>\\n\\ncd\"", "max_tokens": 50 });
+    let whole = server.chat(said.clone()).json();
+    let message = &whole["choices"][0]["message"];
+    assert_eq!((&message["reasoning_content"], &message["content"]), (&json!("ab"), &json!("cd")));
+    let n_thoughts = whole["usage"]["completion_tokens"].as_u64().unwrap() - 4;
+    assert_eq!(n_chat(&whole), n_thoughts);
+    let usage = json!({ "stream": true, "stream_options": { "include_usage": true } });
+    let chunks = server.chat(with(said, usage)).chunks();
+    assert_eq!(n_chat(&chunks[chunks.len() - 1]), n_thoughts);
+    let asked = json!({
+        "input": "Hello", "temperature": 0, "include": ["message.output_text.logprobs"],
+        "grammar": "root ::= \"ab</think>\\n\\ncd\"",
+    });
+    let response = server.post("/v1/responses", &asked).json();
+    assert_eq!(response["usage"]["output_tokens_details"]["reasoning_tokens"], n_thoughts, "{response}");
+    let tokens = response["output"][1]["content"][0]["logprobs"].as_array().unwrap();
+    let texts: Vec<_> = tokens.iter().map(|token| token["token"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["c", "d"]);
 }

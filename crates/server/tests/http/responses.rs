@@ -61,3 +61,25 @@ fn a_stream_has_its_events_in_order_and_numbered() {
     assert_eq!(last["output"][0]["content"], whole["output"][0]["content"]);
     assert_eq!(last["output"][0]["id"], events[2]["item"]["id"]);
 }
+
+#[test]
+fn log_probabilities_are_those_of_chats() {
+    let server = start();
+    let asked = json!({ "include": ["message.output_text.logprobs"], "top_logprobs": 2 });
+    let whole = ask(&server, asked.clone()).json();
+    let part = &whole["output"][0]["content"][0];
+    let chat = server.chat(json!({ "logprobs": true, "top_logprobs": 2 })).json();
+    assert_eq!(part["logprobs"], chat["choices"][0]["logprobs"]["content"]);
+    assert_eq!(part["logprobs"].as_array().unwrap().len(), 12);
+    assert_eq!(whole["top_logprobs"], 2);
+    let events = ask(&server, with(asked, json!({ "stream": true }))).events();
+    let events: Vec<Value> = events.iter().map(|event| serde_json::from_str(event).unwrap()).collect();
+    let of = |kind: &'static str| events.iter().filter(move |event| event["type"] == kind);
+    let streamed: Vec<Value> = of("response.output_text.delta")
+        .flat_map(|event| event["logprobs"].as_array().unwrap().clone())
+        .collect();
+    let done = of("response.output_text.done").next().unwrap();
+    assert_eq!((&json!(streamed), &done["logprobs"]), (&part["logprobs"], &part["logprobs"]));
+    // Nobody gets them who has not asked.
+    assert_eq!(ask(&server, json!({})).json()["output"][0]["content"][0]["logprobs"], json!([]));
+}

@@ -171,6 +171,11 @@ impl ReplyParser {
         }
     }
 
+    /// Whether what comes next is reasoning, as far as is certain.
+    pub fn is_reasoning(&self) -> bool {
+        matches!(self.place, Place::Reasoning)
+    }
+
     /// Reads on; whether there may be more to read.
     fn step(&mut self) -> bool {
         match &mut self.place {

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::answer::{AnswerEvent, Delta, EndReason, Finished};
-use crate::state::SharedApp;
+use super::super::logprobs;
+use crate::answer::{AnswerEvent, Delta, EndReason, Finished, TokenReport};
+use crate::state::{App, SharedApp};
 
 /// Takes the name of an event and what it says.
 pub(super) type Sink<'a> = &'a mut dyn FnMut(&'static str, Value);
@@ -21,12 +22,16 @@ pub(super) struct Items {
     app: SharedApp,
     done: Vec<Value>,
     open: Option<Open>,
+    /// Tokens that are no thoughts, and whose text has not come yet.
+    pending: Vec<TokenReport>,
 }
 
 struct Open {
     kind: Kind,
     id: String,
     text: String,
+    /// Tokens of a message, if log-probabilities were asked for.
+    logprobs: Vec<Value>,
     /// Of a call.
     call_id: String,
     name: String,
@@ -34,7 +39,7 @@ struct Open {
 
 impl Items {
     pub(super) fn new(app: &SharedApp) -> Self {
-        Self { app: app.clone(), done: Vec::new(), open: None }
+        Self { app: app.clone(), done: Vec::new(), open: None, pending: Vec::new() }
     }
 
     /// Those that are complete.
@@ -46,8 +51,12 @@ impl Items {
     pub(super) fn add(&mut self, event: AnswerEvent, finished: &mut Option<Box<Finished>>, sink: Sink<'_>) {
         match event {
             AnswerEvent::Reading { .. } => {}
-            AnswerEvent::Piece(piece) => piece.deltas.into_iter().for_each(|delta| self.delta(delta, sink)),
+            AnswerEvent::Piece(piece) => {
+                self.pending.extend(piece.tokens.into_iter().filter(|token| !token.is_thought));
+                piece.deltas.into_iter().for_each(|delta| self.delta(delta, sink));
+            }
             AnswerEvent::Done(end) => {
+                self.add_last_tokens();
                 let is_cut = end.reason == EndReason::Length;
                 self.close(if is_cut { "incomplete" } else { "completed" }, sink);
                 *finished = Some(end);
@@ -74,7 +83,10 @@ impl Items {
             self.begin(kind, String::new(), String::new(), sink);
         }
         let output_index = self.done.len();
+        // What opens a call is no part of a message.
+        let tokens = std::mem::take(&mut self.pending);
         let Some(open) = &mut self.open else { return };
+        let tokens = if kind == Kind::Message { open.own(&self.app, &tokens, text) } else { Vec::new() };
         open.text.push_str(text);
         let mut event = json!({ "item_id": open.id, "output_index": output_index, "delta": text });
         match kind {
@@ -85,9 +97,17 @@ impl Items {
             }
             Kind::Message => {
                 event["content_index"] = 0.into();
-                event["logprobs"] = json!([]);
+                event["logprobs"] = tokens.into();
                 sink("response.output_text.delta", event);
             }
+        }
+    }
+
+    /// Tokens at the end that no text has followed.
+    fn add_last_tokens(&mut self) {
+        let tokens = std::mem::take(&mut self.pending);
+        if let Some(open) = self.open.as_mut().filter(|open| open.kind == Kind::Message) {
+            open.own(&self.app, &tokens, " ");
         }
     }
 
@@ -97,7 +117,14 @@ impl Items {
             Kind::Message => "msg_",
             Kind::Call => "fc_",
         };
-        let open = Open { kind, id: self.app.new_id(prefix), text: String::new(), call_id, name };
+        let open = Open {
+            kind,
+            id: self.app.new_id(prefix),
+            text: String::new(),
+            logprobs: Vec::new(),
+            call_id,
+            name,
+        };
         let output_index = self.done.len();
         let mut item = open.item("in_progress");
         if kind != Kind::Call {
@@ -133,7 +160,7 @@ impl Items {
             Kind::Reasoning => sink("response.reasoning_text.done", with("text", open.text.as_str().into())),
             Kind::Message => {
                 let mut event = with("text", open.text.as_str().into());
-                event["logprobs"] = json!([]);
+                event["logprobs"] = open.logprobs.clone().into();
                 sink("response.output_text.done", event);
             }
         }
@@ -147,14 +174,27 @@ impl Items {
 }
 
 impl Open {
+    /// Keeps the tokens of a text; gives what they are in an event. The line break after thoughts is not part of a message.
+    fn own(&mut self, app: &App, tokens: &[TokenReport], text: &str) -> Vec<Value> {
+        let tokenizer = app.model().tokenizer();
+        let is_space = |token: &&TokenReport| {
+            tokenizer.token_bytes(token.id).is_some_and(|bytes| bytes.iter().all(u8::is_ascii_whitespace))
+        };
+        let is_first = self.logprobs.is_empty() && !text.starts_with(char::is_whitespace);
+        let n_space = if is_first { tokens.iter().take_while(is_space).count() } else { 0 };
+        let list = logprobs::list(tokenizer, &tokens[n_space..]);
+        self.logprobs.extend(list.iter().cloned());
+        list
+    }
+
     /// The part of its content; a call has none.
     fn part(&self) -> Option<Value> {
         match self.kind {
             Kind::Call => None,
             Kind::Reasoning => Some(json!({ "type": "reasoning_text", "text": self.text })),
-            Kind::Message => {
-                Some(json!({ "type": "output_text", "text": self.text, "annotations": [], "logprobs": [] }))
-            }
+            Kind::Message => Some(
+                json!({ "type": "output_text", "text": self.text, "annotations": [], "logprobs": self.logprobs }),
+            ),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::error::ApiError;
 use crate::state::{App, unix_now};
 
 /// What the object repeats of a request, with what it is if the request does not say it.
-const REPEATED: [(&str, &str); 13] = [
+const REPEATED: [(&str, &str); 14] = [
     ("instructions", "null"),
     ("max_output_tokens", "null"),
     ("max_tool_calls", "null"),
@@ -19,6 +19,7 @@ const REPEATED: [(&str, &str); 13] = [
     ("text", r#"{"format":{"type":"text"}}"#),
     ("tool_choice", r#""auto""#),
     ("tools", "[]"),
+    ("top_logprobs", "0"),
     ("top_p", "null"),
     ("truncation", r#""disabled""#),
     ("user", "null"),
@@ -85,7 +86,7 @@ fn usage(finished: &Finished) -> Value {
         "input_tokens": n_prompt,
         "input_tokens_details": { "cached_tokens": finished.n_cached() },
         "output_tokens": n_completion,
-        "output_tokens_details": { "reasoning_tokens": 0 },
+        "output_tokens_details": { "reasoning_tokens": finished.n_reasoning },
         "total_tokens": n_prompt + n_completion,
     })
 }

@@ -11,7 +11,22 @@ use crate::fields::Fields;
 const MAX_ITEMS: usize = 10_000;
 
 /// What changes no answer of a server that keeps nothing.
-const IGNORED: [&str; 5] = ["include", "max_tool_calls", "truncation", "prompt", "top_logprobs"];
+const IGNORED: [&str; 3] = ["max_tool_calls", "truncation", "prompt"];
+
+/// What can be asked for besides the answer, and is made here.
+const LOGPROBS: &str = "message.output_text.logprobs";
+
+/// What else can be asked for of OpenAI; there is none of it here to be included.
+const INCLUDABLE: [&str; 8] = [
+    LOGPROBS,
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "reasoning.encrypted_content",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+];
 
 /// What would need something to be kept, or somebody else to do something.
 const UNSUPPORTED: [(&str, &str); 3] = [
@@ -44,6 +59,7 @@ impl ResponsesCall {
         let template_kwargs = template_kwargs(fields)?;
         let mut settings = settings::read(fields)?;
         settings.params.n_predict = fields.count("max_output_tokens", 1..=usize::MAX)?;
+        settings.params.n_logprobs = n_logprobs(fields)?;
         // It has no such field.
         settings.n = 1;
         if let Some(format) = text_format {
@@ -62,6 +78,17 @@ impl ResponsesCall {
         fields.object("stream_options")?;
         Ok(Self { model: fields.string("model")?, request, stream })
     }
+}
+
+/// `include` and `top_logprobs`; log-probabilities are made where one of them asks for them.
+fn n_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
+    let include = fields.strings("include", INCLUDABLE.len())?.unwrap_or_default();
+    if include.iter().any(|what| !INCLUDABLE.contains(&what.as_str())) {
+        return Err(fields.wrong("include", format_args!("a list of {}", crate::fields::one_of(&INCLUDABLE))));
+    }
+    let top = fields.count("top_logprobs", 0..=settings::MAX_TOP_LOGPROBS)?;
+    let is_included = include.iter().any(|what| what == LOGPROBS);
+    Ok(top.filter(|top| *top > 0).or(is_included.then_some(0)))
 }
 
 /// `instructions`, then `input`.
@@ -204,6 +231,16 @@ mod tests {
     }
 
     #[test]
+    fn log_probabilities_come_if_they_are_asked_for() {
+        let n = |more| read(more).unwrap().request.settings.params.n_logprobs;
+        assert_eq!(n(json!({})), None);
+        assert_eq!(n(json!({ "include": ["reasoning.encrypted_content"], "top_logprobs": 0 })), None);
+        assert_eq!(n(json!({ "include": [LOGPROBS] })), Some(0));
+        assert_eq!(n(json!({ "include": [LOGPROBS], "top_logprobs": 3 })), Some(3));
+        assert_eq!(n(json!({ "top_logprobs": 2 })), Some(2));
+    }
+
+    #[test]
     fn what_makes_no_sense_is_named() {
         for (more, param) in [
             (json!({ "input": [] }), "input"),
@@ -215,6 +252,8 @@ mod tests {
             (json!({ "tools": [{ "type": "web_search" }] }), "tools[0].type"),
             (json!({ "text": { "format": { "type": "xml" } } }), "text.format.type"),
             (json!({ "reasoning": { "effort": "huge" } }), "reasoning.effort"),
+            (json!({ "include": ["everything"] }), "include"),
+            (json!({ "top_logprobs": 21 }), "top_logprobs"),
         ] {
             assert_eq!(read(more.clone()).unwrap_err().param.as_deref(), Some(param), "{more}");
         }
