@@ -39,9 +39,7 @@ export class Browser {
     const page = new ChatPage(await context.newPage(), url, (part) => join(this.#shots, `${name.replaceAll(/\W+/g, "-")}-${part}.png`));
     page.expectsRefusal = refused;
     context.on("console", (message) => {
-      // Servers that lack it work too; their defaults are not shown then.
-      const lacking = message.location().url.endsWith("/props") && message.text().includes("404");
-      const expected = lacking || (page.expectsRefusal && REFUSED.test(message.text()));
+      const expected = page.expectsRefusal && REFUSED.test(message.text());
       if (["error", "warning"].includes(message.type()) && !expected) wrong.push(`console: ${message.text()}`);
     });
     try {
