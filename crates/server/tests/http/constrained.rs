@@ -1,5 +1,6 @@
 //! Answers that must look like something. The model has random weights, so it says whatever it may.
 
+use minfer_engine::{Engine, LoadOptions, Model};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -117,4 +118,36 @@ fn what_cannot_be_enforced_is_refused_with_field_and_keyword() {
             assert!(error["message"].as_str().unwrap().contains(part), "{error}");
         }
     }
+}
+
+#[test]
+fn a_real_model_fills_in_a_schema() {
+    let Some(path) = real_model("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf") else { return };
+    let model = Model::load(&path, &LoadOptions::default()).unwrap();
+    let server = serve(Engine::new(&model, &small()).unwrap(), config());
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "name": { "type": "string" },
+            "age": { "type": "integer" },
+            "likes": { "type": "array", "items": { "enum": ["chess", "tea", "rain"] }, "maxItems": 3 },
+        },
+        "required": ["name", "age", "likes"],
+        "additionalProperties": false,
+    });
+    let asked = "Ada is 36 years old. She likes tea and chess. Write her down as JSON.";
+    let more = json!({
+        "messages": [{ "role": "user", "content": asked }], "max_tokens": 60,
+        "response_format": { "type": "json_schema", "json_schema": { "name": "person", "strict": true, "schema": schema } },
+    });
+    let text = said(&server.chat(more.clone()));
+    let person: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&person["name"], &person["age"]), (&json!("Ada"), &json!(36)), "{text}");
+    let likes = person["likes"].as_array().unwrap();
+    assert!(likes.contains(&json!("tea")) && likes.contains(&json!("chess")), "{text}");
+    // The same, as it is made.
+    let chunks = server.chat(with(more, json!({ "stream": true }))).chunks();
+    let streamed: String =
+        chunks.iter().filter_map(|c| c["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(streamed, text);
 }

@@ -1,13 +1,13 @@
 //! The web pages: as files, and driven by a browser.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use minfer_engine::{ContextParams, Engine, EngineParams, LoadOptions, Model};
 use minfer_server::ServerConfig;
 
-use crate::support::{config, model, send, serve, small, start, start_with};
+use crate::support::{config, model, real_model, send, serve, small, start, start_with};
 
 #[test]
 fn pages_need_no_key_and_may_load_nothing_from_elsewhere() {
@@ -54,9 +54,8 @@ fn a_browser_talks_with_a_tiny_model() {
 
 #[test]
 fn a_browser_talks_with_a_real_model() {
-    match real_model() {
-        Some(path) => browse(&Model::load(&path, &LoadOptions::default()).unwrap(), 4096, &[]),
-        None => eprintln!("SKIPPED: smollm2-135m is not in the model folder"),
+    if let Some(path) = real_model("smollm2-135m-instruct-q4_1.gguf") {
+        browse(&Model::load(&path, &LoadOptions::default()).unwrap(), 4096, &[]);
     }
 }
 
@@ -77,11 +76,4 @@ fn browse(model: &Arc<Model>, n_ctx: usize, args: &[&str]) {
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}");
     eprintln!("{said}");
-}
-
-fn real_model() -> Option<PathBuf> {
-    let folder = std::env::var_os("MINFER_MODELS").map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/minfer/models"));
-    let path = folder.or(home)?.join("smollm2-135m-instruct-q4_1.gguf");
-    path.exists().then_some(path)
 }

@@ -16,6 +16,18 @@ pub(crate) fn model() -> Arc<Model> {
     Model::load(&path, &LoadOptions::default()).unwrap()
 }
 
+/// A real model, if it is in the folder of models; says so and gives nothing where it is not.
+pub(crate) fn real_model(file: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("MINFER_MODELS").map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/minfer/models"));
+    let path = folder.or(home)?.join(file);
+    if !path.is_file() {
+        eprintln!("SKIPPED: no file {}", path.display());
+        return None;
+    }
+    Some(path)
+}
+
 pub(crate) fn engine(params: &EngineParams) -> Engine {
     Engine::new(&model(), params).unwrap()
 }
