@@ -4,6 +4,7 @@
     cargo build --release
     scripts/serve_load.py soak MODEL.gguf [--seconds 300] [--clients 64]
     scripts/serve_load.py speed MODEL.gguf [--threads 2] [--rounds 3]
+    scripts/serve_load.py control MODEL.gguf [--seconds 60]
 
 `soak` keeps --clients connections busy: chats of random length, half of them dropped in the middle of the stream, some read
 slowly. At the end it waits for silence and checks: no answers but 200, 429 and 503; no more memory than `minfer plan` says;
@@ -13,11 +14,16 @@ every block of the cache free or kept for prefixes, none in use. It exits with 1
 llama-cpp-python is there; the time to the first token of a ninth client with a prompt of about 200 tokens while eight
 stream, beside that of an idle server.
 
+`control` asks the control endpoints every 100 ms, from a process of its own, while eight clients stream, long prompts and
+grammars arrive, and says how long each took. It exits with 1 if one answer took longer than --bound milliseconds.
+
 Only Python's standard library is needed, and the server listens on this machine alone.
 """
 import argparse
 import asyncio
+import http.client
 import json
+import multiprocessing
 import os
 import random
 import statistics
@@ -28,6 +34,16 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from or had an they you".split()
 ALLOWED = {200, 429, 503}
+CONTROL = ["/health", "/metrics", "/slots", "/v1/models", "/props"]
+SCHEMA = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "age": {"type": "integer"}, "tags": {"type": "array", "items": {"type": "string"}}},
+        "required": ["name", "age", "tags"],
+        "additionalProperties": False,
+    },
+}
 
 
 def text(rng, n_words):
@@ -63,7 +79,7 @@ class Server:
         head, _, body = answer.partition(b"\r\n\r\n")
         return int(head.split()[1]), body
 
-    async def chat(self, prompt, max_tokens, seed=1, temperature=0.8, drop_after=None, pause=0.0):
+    async def chat(self, prompt, max_tokens, seed=1, temperature=0.8, drop_after=None, pause=0.0, **more):
         """Streams an answer: status, seconds to the first token, tokens."""
         body = {
             "messages": [{"role": "user", "content": prompt}],
@@ -72,6 +88,7 @@ class Server:
             "temperature": temperature,
             "ignore_eos": True,
             "stream": True,
+            **more,
         }
         data = json.dumps(body).encode()
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
@@ -250,9 +267,68 @@ async def speed(args):
     return 0
 
 
+def probe(port, seconds, results):
+    """Asks every control endpoint each 100 ms, each on a connection of its own; a process for itself, so that only the
+    server makes it wait."""
+    times, end = {path: [] for path in CONTROL}, time.monotonic() + seconds
+    while time.monotonic() < end:
+        start = time.monotonic()
+        for path in CONTROL:
+            asked = time.perf_counter()
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            answer.read()
+            connection.close()
+            times[path].append(time.perf_counter() - asked)
+            assert answer.status == 200, (path, answer.status)
+        time.sleep(max(0.0, 0.1 - (time.monotonic() - start)))
+    results.put(times)
+
+
+async def control(args):
+    server = Server(args, ["-np", "9", "-c", "4096"])
+    await server.ready()
+    results, stop, rng = multiprocessing.Queue(), False, random.Random(5)
+
+    async def stream(number):
+        while not stop:
+            await server.chat(text(rng, 20), 200, seed=number)
+
+    async def read():
+        while not stop:
+            await server.chat(text(rng, 1500), 4)
+
+    async def constrain():
+        seed = 0
+        while not stop:
+            seed += 1
+            schema = {**SCHEMA, "maxItems": seed % 50 + 1}
+            await server.chat(text(rng, 20), 60, seed=seed, ignore_eos=False, json_schema=schema)
+
+    company = [asyncio.create_task(stream(number)) for number in range(7)]
+    company += [asyncio.create_task(read()), asyncio.create_task(constrain())]
+    await asyncio.sleep(2)
+    prober = multiprocessing.Process(target=probe, args=(args.port, args.seconds, results))
+    prober.start()
+    times = await asyncio.get_running_loop().run_in_executor(None, results.get)
+    prober.join()
+    stop = True
+    for task in company:
+        task.cancel()
+    await asyncio.gather(*company, return_exceptions=True)
+    server.stop()
+    worst = 0.0
+    for path, ms in {path: sorted(1e3 * t for t in all_) for path, all_ in times.items()}.items():
+        worst = max(worst, ms[-1])
+        print(f"{path:12} {len(ms)} times: p50 {statistics.median(ms):.1f} ms, p99 {ms[int(len(ms) * 0.99)]:.1f} ms, most {ms[-1]:.1f} ms")
+    print("held" if worst <= args.bound else f"FAILED: {worst:.1f} ms are more than {args.bound} ms")
+    return 0 if worst <= args.bound else 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["soak", "speed"])
+    parser.add_argument("what", choices=["soak", "speed", "control"])
     parser.add_argument("model")
     parser.add_argument("--minfer", default=os.path.join(ROOT, "target/release/minfer"))
     parser.add_argument("--threads", type=int, default=2)
@@ -261,8 +337,9 @@ def main():
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--probes", type=int, default=40)
+    parser.add_argument("--bound", type=float, default=50.0)
     args = parser.parse_args()
-    sys.exit(asyncio.run(soak(args) if args.what == "soak" else speed(args)))
+    sys.exit(asyncio.run({"soak": soak, "speed": speed, "control": control}[args.what](args)))
 
 
 if __name__ == "__main__":
