@@ -36,7 +36,7 @@ def get_weather(city: Literal["Oslo", "Paris"], days: Literal[1, 2, 3]) -> str:
 
 
 def tools():
-    bound = long.bind_tools([get_weather], tool_choice="any")
+    bound = long.bind_tools([get_weather], tool_choice="any", strict=True)
     reply = bound.invoke(PROMPT)
     call = reply.tool_calls[0]
     check_arguments(call["args"])

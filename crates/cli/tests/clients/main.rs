@@ -23,15 +23,42 @@ struct Script {
 const SCRIPTS: &[Script] = &[
     Script {
         file: "openai_client.py",
-        sections: &["models", "chat", "stream", "logprobs", "completions", "errors"],
+        sections: &[
+            "models",
+            "chat",
+            "stream",
+            "logprobs",
+            "completions",
+            "tools",
+            "parse",
+            "embeddings",
+            "responses",
+            "errors",
+        ],
     },
-    Script { file: "anthropic_client.py", sections: &["chat", "stream", "stop", "count", "errors"] },
+    Script { file: "anthropic_client.py", sections: &["chat", "stream", "stop", "tools", "count", "errors"] },
     Script {
         file: "ollama_client.py",
-        sections: &["models", "chat", "stream", "generate", "tools", "errors"],
+        sections: &["models", "chat", "stream", "generate", "structured", "tools", "embeddings", "errors"],
     },
-    Script { file: "langchain_client.py", sections: &["chat", "stream"] },
-    Script { file: "openai_client.mjs", sections: &["models", "chat", "stream", "abort", "errors"] },
+    Script {
+        file: "langchain_client.py",
+        sections: &["chat", "stream", "tools", "structured", "embeddings"],
+    },
+    Script {
+        file: "openai_client.mjs",
+        sections: &[
+            "models",
+            "chat",
+            "stream",
+            "abort",
+            "tools",
+            "structured",
+            "embeddings",
+            "responses",
+            "errors",
+        ],
+    },
 ];
 
 /// Where the scripts are.
@@ -39,23 +66,28 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients")
 }
 
+/// Has a model use the template of the folder, which knows of tools.
+fn template() -> [String; 2] {
+    let template = std::fs::read_to_string(folder().join("template.jinja")).unwrap();
+    ["--override-kv".into(), format!("tokenizer.chat_template=str:{}", template.trim_end())]
+}
+
 #[test]
 fn every_client_understands_a_tiny_model() {
     let Some(clients) = Clients::install(&folder()) else { return };
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/qwen2-tied-q4_0.gguf");
-    let template = std::fs::read_to_string(folder().join("template.jinja")).unwrap();
-    let over = format!("tokenizer.chat_template=str:{}", template.trim_end());
-    let args = ["--override-kv", over.as_str()];
-    check(&clients, &model, &args);
+    check(&clients, &model, &template());
 }
 
 #[test]
 fn every_client_understands_a_real_model() {
     let Some(clients) = Clients::install(&folder()) else { return };
-    for file in ["smollm2-135m-instruct-q4_1.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"] {
-        if let Some(model) = real(file) {
-            check(&clients, &model, &[]);
-        }
+    // The template that SmolLM2 comes with knows no tools.
+    if let Some(model) = real("smollm2-135m-instruct-q4_1.gguf") {
+        check(&clients, &model, &template());
+    }
+    if let Some(model) = real("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf") {
+        check(&clients, &model, &[]);
     }
 }
 
@@ -70,7 +102,7 @@ fn real(file: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-fn check(clients: &Clients, model: &Path, args: &[&str]) {
+fn check(clients: &Clients, model: &Path, args: &[String]) {
     let serving = Serving::start(model, args);
     let mut answers = vec![("minfer run".to_owned(), answer_of_run(model, args))];
     for script in SCRIPTS {
@@ -97,7 +129,7 @@ fn complaint(output: &Output) -> String {
 }
 
 /// What the command says to the same words.
-fn answer_of_run(model: &Path, args: &[&str]) -> String {
+fn answer_of_run(model: &Path, args: &[String]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_minfer"));
     command
         .arg("run")

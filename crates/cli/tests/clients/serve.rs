@@ -17,7 +17,7 @@ pub(crate) struct Serving {
 
 impl Serving {
     /// Starts it with a model that it calls `m`, on a port that is free, with the key `secret`.
-    pub(crate) fn start(model: &Path, args: &[&str]) -> Serving {
+    pub(crate) fn start(model: &Path, args: &[String]) -> Serving {
         let mut command = Command::new(env!("CARGO_BIN_EXE_minfer"));
         command.arg("serve").arg(model).args([
             "--port",
