@@ -120,8 +120,8 @@ fn whoever_leaves_frees_his_blocks() {
     // One who waits for a whole answer, too.
     let mut stream = TcpStream::connect(server.addr()).unwrap();
     let body = with(chat_body(), json!({ "max_tokens": 400, "ignore_eos": true }));
-    stream.write_all(&request("POST", "/v1/chat/completions", &[], body.to_string().as_bytes())).unwrap();
     let before = server.engine.stats().n_finished;
+    stream.write_all(&request("POST", "/v1/chat/completions", &[], body.to_string().as_bytes())).unwrap();
     server.wait_until("it runs", |stats| stats.n_running == 1 || stats.n_finished > before);
     drop(stream);
     server.wait_until_idle();
