@@ -105,6 +105,7 @@ pub trait Observer {
 type Location = (Arc<dyn Buffer>, usize);
 
 struct Crossing {
+    id: NodeId,
     from: Location,
     to: Location,
     bytes: usize,
@@ -118,6 +119,7 @@ struct ReadySplit {
 }
 
 struct Slot {
+    id: NodeId,
     name: Arc<str>,
     dtype: DType,
     n_elems: usize,
@@ -346,10 +348,11 @@ impl Scheduler {
         Ok(Ready { compiled, splits, inputs, outputs, names: None })
     }
 
-    fn reserve_kv(&mut self, graph: &ComputeGraph) -> Result<(), KernelFault> {
+    fn reserve_kv(&mut self, graph: &ComputeGraph) -> Result<(), StepError> {
         for node in &graph.nodes {
             if let (Some(layer), Some(backend)) = (node.op.kv_layer(), node.backend) {
-                self.kv.reserve(layer, backend, &self.registry)?;
+                let reserved = self.kv.reserve(layer, backend, &self.registry);
+                reserved.map_err(|fault| run_error(node, graph, fault))?;
             }
         }
         Ok(())
@@ -433,6 +436,7 @@ impl Places<'_> {
     fn crossing(&self, id: NodeId, to: Backend) -> Result<Crossing, KernelFault> {
         let node = self.compiled.graph.node(id);
         Ok(Crossing {
+            id,
             from: self.located(id, node.backend)?,
             to: self.located(id, Some(to))?,
             bytes: node.out_bytes(),
@@ -442,6 +446,7 @@ impl Places<'_> {
     fn slot(&self, id: NodeId) -> Result<Slot, KernelFault> {
         let node = self.compiled.graph.node(id);
         Ok(Slot {
+            id,
             name: node.name.clone(),
             dtype: node.out_dtype,
             n_elems: node.n_elems(),
@@ -462,9 +467,17 @@ impl Ready {
             return Err(StepError::Input { name: String::new(), reason });
         }
         for (slot, (name, data)) in self.inputs.iter().zip(inputs) {
-            fill_one(slot, name, data)?;
+            fill_one(slot, name, data).map_err(|e| self.at(slot.id, e))?;
         }
         Ok(())
+    }
+
+    /// A fault between nodes, known to be of the value of `id`.
+    fn at(&self, id: NodeId, error: StepError) -> StepError {
+        match error {
+            StepError::Memory(fault) => self.error(FaultAt { node: id, fault }),
+            other => other,
+        }
     }
 
     fn run(&mut self, watch: &mut Watch<'_, '_>, staging: &mut Vec<u8>) -> Result<(), StepError> {
@@ -507,11 +520,11 @@ impl Ready {
         watch.split_ran(names, backend, self.splits[split].prepared.as_mut());
     }
 
-    fn cross(&self, split: usize, staging: &mut Vec<u8>) -> Result<(), KernelFault> {
+    fn cross(&self, split: usize, staging: &mut Vec<u8>) -> Result<(), StepError> {
         for c in &self.splits[split].crossings {
             staging.resize(c.bytes, 0);
-            c.from.0.read(c.from.1, staging)?;
-            c.to.0.write(c.to.1, staging)?;
+            let copied = c.from.0.read(c.from.1, staging).and_then(|()| c.to.0.write(c.to.1, staging));
+            copied.map_err(|fault| self.error(FaultAt { node: c.id, fault }))?;
         }
         Ok(())
     }
@@ -522,8 +535,7 @@ impl Ready {
             let reason = format!("has {} elements, {} were asked for", slot.n_elems, out.len());
             return Err(StepError::Input { name: slot.name.to_string(), reason });
         }
-        read_f32(&slot.at, out, staging)?;
-        Ok(())
+        read_f32(&slot.at, out, staging).map_err(|fault| self.error(FaultAt { node: slot.id, fault }))
     }
 
     fn error(&self, at: FaultAt) -> StepError {

@@ -6,14 +6,15 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{Random, device_name, params};
 use minfer_gguf::TensorType;
 use minfer_graph::testing::MapWeights;
 use minfer_graph::{
     AttnSpec, BackendDriver, BuildError, ComputeGraph, DType, GraphBuilder, GraphParams, InputData,
-    KernelFault, KvPart, KvSpec, KvType, Policy, Registry, RopeScaling, RopeSpec, RopeStyle, Scheduler,
-    StepError, WeightRef,
+    KernelFault, KvPart, KvSpec, KvType, Node, Observer, Policy, Registry, RopeScaling, RopeSpec, RopeStyle,
+    Scheduler, StepError, WeightRef,
 };
 use minfer_wgpu::{Faults, WgpuDriver, WgpuOptions};
 
@@ -59,6 +60,15 @@ impl Runner {
     }
 
     fn step(&mut self, inputs: &Inputs) -> Result<Vec<f32>, StepError> {
+        self.observed(inputs, None)
+    }
+
+    /// Node by node, if somebody watches.
+    fn observed(
+        &mut self,
+        inputs: &Inputs,
+        observer: Option<&mut dyn Observer>,
+    ) -> Result<Vec<f32>, StepError> {
         let w = self.weights.clone();
         let source = move |_: &GraphParams, _: &Policy<'_>| describe(&w);
         let one = |v: &i32| std::slice::from_ref(v).to_vec();
@@ -67,7 +77,7 @@ impl Runner {
         let names = ["tokens", "positions", "slots", "table", "rows", "lens"];
         let named: Vec<_> = names.into_iter().zip(&lists).map(|(n, v)| (n, InputData::I32(v))).collect();
         let mut out = vec![0.0; ROWS];
-        self.scheduler.step(&source, &params(1, KvType::F16, 2), &named, &mut out, None)?;
+        self.scheduler.step(&source, &params(1, KvType::F16, 2), &named, &mut out, observer)?;
         Ok(out)
     }
 }
@@ -163,13 +173,29 @@ fn inputs_that_point_outside_are_errors_of_their_node() {
 }
 
 #[test]
-fn memory_that_cannot_be_had_is_an_error_with_the_figures() {
-    let Some(driver) = open(Faults { memory: Some(20 << 10), ..Faults::default() }) else { return };
-    let error = Runner::new(driver).step(&GOOD).unwrap_err().to_string();
-    assert!(
-        error.contains("bytes could not be allocated") && error.contains("has no more memory"),
-        "{error}"
-    );
+fn memory_that_cannot_be_had_is_an_error_with_the_figures_and_the_node() {
+    // Every limit up to where the step fits, so that everything that allocates is refused once.
+    let mut places = std::collections::BTreeSet::new();
+    for limit in (1..200).map(|i| i << 10) {
+        let Some(driver) = open(Faults { memory: Some(limit), ..Faults::default() }) else { return };
+        let error = match Runner::new(driver).step(&GOOD) {
+            Err(error) => error,
+            Ok(_) => break,
+        };
+        let said = error.to_string();
+        assert!(
+            said.contains("bytes could not be allocated") && said.contains("has no more memory"),
+            "{said}"
+        );
+        match error {
+            StepError::Run(e) => places.insert(e.node),
+            // All values together.
+            StepError::Memory(_) => places.insert("values".into()),
+            other => panic!("{limit}: {other}"),
+        };
+    }
+    let found: Vec<_> = places.iter().map(String::as_str).collect();
+    assert_eq!(found, ["0.k", "0.k_store", "embed", "values"]);
 }
 
 #[test]
@@ -196,12 +222,51 @@ fn a_lost_device_is_an_error_now_and_later() {
     runner.step(&GOOD).unwrap();
     runner.driver.lose();
     for _ in 0..2 {
-        let (_, fault) = match runner.step(&GOOD).unwrap_err() {
-            StepError::Run(e) => (e.node.clone(), e.fault.clone()),
-            StepError::Memory(fault) => (String::new(), fault),
-            other => panic!("{other}"),
-        };
+        let (node, fault) = fault(runner.step(&GOOD));
         assert!(matches!(&fault, KernelFault::Device(reason) if reason.contains("lost")), "{fault}");
+        assert_eq!(node, "tokens");
+    }
+}
+
+/// Takes the device away once a node has run.
+struct Thief(Arc<WgpuDriver>, &'static str);
+
+impl Observer for Thief {
+    fn wants(&self, _node: &Node) -> bool {
+        false
+    }
+
+    fn value(&mut self, _node: &Node, _bytes: &[u8]) {}
+
+    fn ran(&mut self, node: &Node, _time: Duration) {
+        if *node.name == *self.1 {
+            self.0.lose();
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_lost_in_a_step_is_an_error_of_the_node_that_needed_it() {
+    for (last, next) in
+        [("embed", "0.norm"), ("0.k_rope", "0.k_store"), ("0.attn", "out"), ("logits", "logits")]
+    {
+        let Some(driver) = open(Faults::default()) else { return };
+        let mut runner = Runner::new(driver.clone());
+        let (node, fault) = fault(runner.observed(&GOOD, Some(&mut Thief(driver, last))));
+        assert!(matches!(&fault, KernelFault::Device(reason) if reason.contains("lost")), "{fault}");
+        assert_eq!(node, next);
+    }
+}
+
+#[test]
+fn a_device_that_does_not_answer_is_given_up() {
+    // Opening it takes no submission.
+    let Some(driver) = open(Faults { silent_after: Some(2), ..Faults::default() }) else { return };
+    let mut runner = Runner::new(driver);
+    let failed: Vec<_> = (0..4).filter_map(|_| runner.step(&GOOD).err()).map(|e| e.to_string()).collect();
+    assert!(failed.len() >= 2, "{failed:?}");
+    for said in failed {
+        assert!(said.contains("no answer within") && said.contains("node '"), "{said}");
     }
 }
 

@@ -83,6 +83,8 @@ pub struct Faults {
     pub memory: Option<usize>,
     /// Most bytes of one operand.
     pub binding: Option<usize>,
+    /// Submissions after which it does not answer any more.
+    pub silent_after: Option<u64>,
     /// Whether it has no subgroup operations.
     pub no_subgroups: bool,
     /// Kernels whose name has this in it give garbage: the first text in their source is replaced by the second.

@@ -173,6 +173,17 @@ impl Device {
         let _ = self.raw.poll(wgpu::PollType::Poll);
     }
 
+    /// Uses it no more, for this reason.
+    fn give_up(&self, reason: String) {
+        let _ = self.lost.set(reason);
+    }
+
+    /// Whether it is not to answer, for a test.
+    fn is_silent(&self) -> bool {
+        let n = self.counters.submissions.load(Ordering::Relaxed);
+        self.faults.silent_after.is_some_and(|most| n > most)
+    }
+
     /// The queue's one user at a time.
     pub(crate) fn transfer(&self) -> Result<MutexGuard<'_, Transfer>, KernelFault> {
         let transfer = self.transfer.get();
