@@ -3,9 +3,9 @@
 //
 //   node tests/graph.mjs [--model FILE] [--screens FOLDER] [--frames] [--dist]
 //
-// --frames measures how long frames take while the drawing is moved and zoomed; --dist takes the pages of web/dist instead of
-// those that are in the program. Without Chromium or a built minfer it says
-// so and tests nothing; MINFER and CHROMIUM name them.
+// Ends with how long frames take while a graph of 28 layers is moved and zoomed; --frames measures only that. --dist takes the
+// pages of web/dist instead of those that are in the program. Without Chromium or a built minfer it says so and tests nothing;
+// MINFER and CHROMIUM name them.
 import { spawn } from "node:child_process";
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
@@ -14,6 +14,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { chromium } from "playwright-core";
+import { deepen } from "./deep.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 const { values: options } = parseArgs({
@@ -90,6 +91,19 @@ async function accessible(page, where) {
 async function noOverflow(page, where) {
   const { width, seen } = await page.evaluate(() => ({ width: document.documentElement.scrollWidth, seen: innerWidth }));
   assert.ok(width <= seen, `${where}: the page is ${width} wide, the window ${seen}`);
+}
+
+/** As many layers as a model of 7 B parameters has. */
+const N_DEEP = 28;
+
+/** Shows the model's graph with many layers, whatever it has. */
+async function goDeep(page, url) {
+  await page.route("**/graph/stages", async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ json: deepen(await answer.json(), N_DEEP) });
+  });
+  await page.goto(url);
+  await page.locator(`.block[aria-label="Layer ${N_DEEP - 1}"]`).waitFor();
 }
 
 const count = (page, selector) => page.locator(selector).count();
@@ -227,6 +241,27 @@ const checks = {
     assert.equal(await count(page, ".canvas"), 1);
   },
 
+  async "from afar a sketch stands in for the drawing, and all of it can be used"(page, url) {
+    await goDeep(page, url);
+    const canvas = page.locator(".canvas").first();
+    await page.getByRole("button", { name: "Open all" }).click();
+    await page.getByRole("button", { name: /Fit/ }).click();
+    await page.locator(".canvas.is-far").waitFor();
+    assert.ok((await coloursSeen(page)) >= 3, "plates, boxes and lines are on the sketch");
+    await screen(page, "10-from-afar");
+    const last = page.locator(".node[aria-label^='logits,']");
+    await last.click();
+    await page.locator("#panel h2", { hasText: "logits" }).waitFor();
+    assert.equal(await canvas.getAttribute("aria-activedescendant"), await last.getAttribute("id"));
+    await page.getByLabel("Colour by").selectOption("memory");
+    assert.ok((await coloursSeen(page)) >= 6, "the sketch has the colours of buffers");
+    await screen(page, "11-from-afar-memory");
+    await canvas.focus();
+    await page.keyboard.press("ArrowUp");
+    await page.locator("#panel h2", { hasText: "output_norm" }).waitFor();
+    await page.locator(".canvas:not(.is-far)").first().waitFor();
+  },
+
   async "what is wrong is said in words"(page) {
     await page.getByLabel("Settings").fill("thread=1");
     await page.getByRole("button", { name: "Show" }).click();
@@ -237,6 +272,21 @@ const checks = {
     await page.getByRole("alert").waitFor({ state: "detached" });
   },
 };
+
+/** How many colours the sketch has, apart from those of blurred edges. */
+function coloursSeen(page) {
+  return page.locator("canvas.sketch").first().evaluate((canvas) => {
+    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(canvas, 0, 0);
+    const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
+    const seen = new Map();
+    for (let i = 0; i < data.length; i += 4) {
+      const colour = data.slice(i, i + 4).join();
+      seen.set(colour, (seen.get(colour) ?? 0) + 1);
+    }
+    return [...seen.values()].filter((n) => n > 300).length;
+  });
+}
 
 /** Frame times while `act` moves the drawing: median, 95th percentile, longest, in milliseconds. */
 async function frames(page, act) {
@@ -290,15 +340,11 @@ const server = await serve();
 const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
 let failed = 0;
 try {
-  if (options.frames) {
-    const { page, close } = await openPage(browser, server.url);
-    await measure(page);
-    await close();
-  } else {
+  if (!options.frames) {
     for (const [name, check] of Object.entries(checks)) {
       const { page, faults, close } = await openPage(browser, server.url, { colorScheme: name.includes("live") ? "dark" : "light" });
       try {
-        await check(page);
+        await check(page, server.url);
         await accessible(page, name);
         await noOverflow(page, name);
         assert.deepEqual(faults.filter((it) => !(name.startsWith("what is wrong") && it.includes("400"))), []);
@@ -312,6 +358,10 @@ try {
     }
     failed += await phone(browser, server.url);
   }
+  const { page, close } = await openPage(browser, server.url);
+  await goDeep(page, server.url);
+  await measure(page);
+  await close();
 } finally {
   await browser.close();
   server.stop();

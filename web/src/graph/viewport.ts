@@ -8,8 +8,17 @@ export interface Size {
 const LEAST = 0.02;
 const MOST = 2.5;
 const FLIGHT_MS = 260;
+/** What stays free around a drawing that is shown whole; below it are buttons. */
+const EDGE = 16;
+const FOOT = 64;
+
+/** After this long without a move the hand rests. */
+const REST_MS = 140;
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+/** What of a drawing is seen: a place p of it is at `p * scale + (x, y)` in the window. */
+export type View = Readonly<Pick<Viewport, "x" | "y" | "scale" | "size" | "isMoving">>;
 
 export class Viewport {
   x = 0;
@@ -19,6 +28,9 @@ export class Viewport {
   size: Size = { width: 800, height: 600 };
   /** Whether a drawing has been put into the window. */
   isPlaced = false;
+  /** Whether it has just moved: what is drawn now is seen for a frame. Seers are called once more when it rests. */
+  isMoving = false;
+  #rest = 0;
   #seers = new Set<() => void>();
   #flight = 0;
   #frame = 0;
@@ -62,8 +74,9 @@ export class Viewport {
   /** Shows all of a drawing that is centred on x = 0 and begins at y = 0. */
   fit(drawing: Size, animate = true): void {
     const { width, height } = this.size;
-    const scale = Math.max(LEAST, Math.min(1, (width - 32) / Math.max(drawing.width, 1), (height - 32) / Math.max(drawing.height, 1)));
-    const y = Math.max(16, (height - drawing.height * scale) / 2);
+    const room = { width: width - 2 * EDGE, height: height - EDGE - FOOT };
+    const scale = Math.max(LEAST, Math.min(1, room.width / Math.max(drawing.width, 1), room.height / Math.max(drawing.height, 1)));
+    const y = EDGE + Math.max(0, (room.height - drawing.height * scale) / 2);
     if (animate) this.#fly(width / 2, y, scale);
     else this.#set(width / 2, y, scale);
   }
@@ -117,12 +130,21 @@ export class Viewport {
     this.x = x;
     this.y = y;
     this.scale = scale;
-    if (this.#frame === 0) {
-      this.#frame = requestAnimationFrame(() => {
-        this.#frame = 0;
-        for (const seer of this.#seers) seer();
-      });
-    }
+    this.isMoving = true;
+    clearTimeout(this.#rest);
+    this.#rest = window.setTimeout(() => {
+      this.isMoving = false;
+      this.#tell();
+    }, REST_MS);
+    this.#tell();
+  }
+
+  #tell(): void {
+    if (this.#frame !== 0) return;
+    this.#frame = requestAnimationFrame(() => {
+      this.#frame = 0;
+      for (const seer of this.#seers) seer();
+    });
   }
 }
 

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { blocksOf, consumersOf, search, shapeText } from "../../src/graph/fold.ts";
 import { layOut, NODE_HEIGHT, NODE_WIDTH } from "../../src/graph/layout.ts";
+import { tiesOf } from "../../src/graph/ties.ts";
+import { deepen } from "../deep.mjs";
 
 /** Layers of four nodes each: a norm, two products, a sum that also reads what came in. */
 function graphOf(nLayers) {
@@ -85,4 +87,22 @@ test("readers are the other way round of sources", () => {
   assert.deepEqual(consumers.at(-1), []);
   assert.equal(shapeText([8, 2, 1, 1]), "8 × 2");
   assert.equal(shapeText([1, 1, 1, 1]), "1");
+});
+
+test("ties run from all that a node reads, and to all who read it, where they are drawn", () => {
+  const graph = graphOf(3);
+  const nodeNamed = (name) => graph.nodes.find((node) => node.name === name).id;
+  const all = layOut(graph, graph, new Set([0, 1, 2]));
+  const lines = (path) => path.split("M").length - 1;
+  const ties = tiesOf(graph, all, nodeNamed("0.out"));
+  assert.deepEqual([lines(ties.into), lines(ties.out)], [3, 2], "reads embed and two products; read by the next norm and sum");
+  assert.equal(ties.box.node.name, "0.out");
+  const one = layOut(graph, graph, new Set([0]));
+  assert.equal(lines(tiesOf(graph, one, nodeNamed("0.out")).out), 0, "readers in a folded layer have no box");
+  assert.equal(tiesOf(graph, one, nodeNamed("2.norm")), null);
+});
+
+test("a deepened graph is one that a model with more layers would have", () => {
+  const [deep] = deepen({ stages: [graphOf(2)] }, 28).stages;
+  assert.deepEqual(deep, graphOf(28));
 });
