@@ -9,8 +9,8 @@ use std::str::FromStr;
 use minfer_cpu::pool::MAX_THREADS;
 use minfer_graph::{KvType, Stage};
 
-use crate::context::ContextParams;
 use crate::gpu::GpuLayers;
+use crate::params::ContextParams;
 
 /// A key, what it takes, what it does.
 struct Key {

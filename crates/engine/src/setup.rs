@@ -6,11 +6,12 @@ use std::sync::Arc;
 use minfer_graph::{CParams, GraphParams, GraphType, Head, KvSpec, Registry, StepError, compile};
 
 use crate::backends::{Backends, GpuRequest};
-use crate::context::{self, ContextParams, DEFAULT_N_CTX, KV_BLOCK};
+use crate::context::KV_BLOCK;
 use crate::error::EngineError;
 use crate::gpu::{self, GpuLayers, GpuWish};
 use crate::memory;
 use crate::model::Model;
+use crate::params::{ContextParams, DEFAULT_N_CTX};
 use crate::selftest::first_use;
 
 pub(crate) struct Setup {
@@ -30,7 +31,7 @@ impl Setup {
             (0, trained) => trained,
             (n, _) => n,
         };
-        context::check_settings(params, n_ctx)?;
+        params.check(n_ctx)?;
         let device = params.device.as_deref();
         let wish = gpu::wish(params.backends.as_deref(), &params.disabled, params.gpu_layers, device);
         let gpu = GpuRequest { wish, device, cache: params.device_cache.as_deref() };
@@ -44,7 +45,7 @@ impl Setup {
         if wish == GpuWish::Needed {
             registry.request(gpu::GPU.name())?;
         }
-        let cparams = context::cparams(params, n_ctx, allowed);
+        let cparams = params.cparams(n_ctx, allowed);
         let kv = model.description().kv_specs(KV_BLOCK, cparams.n_kv_blocks, cparams.kv_type);
         let weights_version = model.weights().version();
         let mut setup = Setup { backends, registry, cparams, weights_version, kv, n_ctx };

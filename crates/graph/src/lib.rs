@@ -22,6 +22,7 @@ mod op;
 mod params;
 mod plan;
 mod profile;
+mod ready;
 mod registry;
 mod rope;
 mod schedule;

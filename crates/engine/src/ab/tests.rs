@@ -11,8 +11,9 @@ use minfer_graph::testing::TamperedDriver;
 use minfer_graph::{Backend, KvType};
 
 use super::{AbReport, compare};
-use crate::context::{Context, ContextParams};
+use crate::context::Context;
 use crate::model::{LoadOptions, Model};
+use crate::params::ContextParams;
 
 const MODELS: [&str; 3] = ["qwen2-tied-q4_0.gguf", "llama-q4_1.gguf", "qwen3-yarn-bf16.gguf"];
 const PROMPT: [u32; 11] = [5, 17, 99, 4, 250, 31, 7, 7, 120, 64, 2];

@@ -18,9 +18,10 @@ use std::time::{Duration, Instant};
 pub use stats::{BatchHistogram, EngineStats, StallHistogram};
 pub use stream::EventStream;
 
-use crate::context::{Context, ContextParams};
+use crate::context::Context;
 use crate::error::EngineError;
 use crate::model::Model;
+use crate::params::ContextParams;
 use crate::request::Request;
 use crate::task::Task;
 

@@ -6,9 +6,9 @@ use minfer_graph::export::{self, Snapshot};
 use minfer_graph::{GraphType, Stage, StepError};
 use serde_json::{Value, json};
 
-use crate::context::{ContextParams, MAX_STEP};
 use crate::error::EngineError;
 use crate::model::Model;
+use crate::params::{ContextParams, MAX_STEP};
 use crate::setup::Setup;
 
 /// How large a step is.

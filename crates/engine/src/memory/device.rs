@@ -7,9 +7,9 @@ use minfer_graph::Backend;
 
 use super::shortage::size;
 use super::sizes::Sizes;
-use crate::context::ContextParams;
 use crate::error::EngineError;
 use crate::model::Model;
+use crate::params::ContextParams;
 use crate::setup::Setup;
 
 /// Share of a device's memory that a model may take, in percent: the system and other programs use the rest.

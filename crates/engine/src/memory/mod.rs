@@ -21,9 +21,9 @@ pub(crate) use device::fits_on_device;
 pub(crate) use ledger::Reservation;
 pub use shortage::Shortage;
 
-use crate::context::ContextParams;
 use crate::error::EngineError;
 use crate::model::Model;
+use crate::params::ContextParams;
 use crate::setup::Setup;
 
 /// What memory is for.

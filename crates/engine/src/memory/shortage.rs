@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Available, LimitSource, Plan, PlanPart};
-use crate::context::ContextParams;
 use crate::model::Model;
+use crate::params::ContextParams;
 
 /// The plan does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

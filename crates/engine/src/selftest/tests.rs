@@ -77,7 +77,7 @@ fn a_device_with_a_bad_kernel_is_not_used() {
         let driver: Arc<dyn BackendDriver> = Arc::new(WgpuDriver::open(&options).unwrap());
         let mut registry = Registry::new();
         registry.register(driver.clone());
-        let mut cparams = crate::context::cparams(&Default::default(), 64, registry.available());
+        let mut cparams = crate::params::ContextParams::default().cparams(64, registry.available());
         let backend = driver.backend();
         cparams.gpu = Some(GpuOffload { backend, n_layers: usize::MAX, outside_layers: true });
         let gtype = GraphType::Decode;

@@ -3,9 +3,10 @@
 use minfer_gguf::Gguf;
 use minfer_models::HParams;
 
-use crate::context::{Context, ContextParams};
+use crate::context::Context;
 use crate::error::EngineError;
 use crate::model::Model;
+use crate::params::ContextParams;
 
 use super::{Check, Severity, VerifyOptions};
 

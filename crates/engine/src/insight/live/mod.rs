@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use minfer_text::tokenizer::StreamDecoder;
 
-use crate::context::{Context, ContextParams, Row, SeqId};
+use crate::context::{Context, Row, SeqId};
 use crate::error::EngineError;
 use crate::model::Model;
+use crate::params::ContextParams;
 use crate::sampler::{Sampler, SamplerParams, top_logprobs};
 
 use super::picture::{HeatMap, Histogram};
