@@ -234,7 +234,7 @@ const checks = {
     await page.getByLabel("b", { exact: true }).fill("kv=f32");
     await page.getByRole("button", { name: "Compare", exact: true }).click();
     await page.locator(".verdict.differs").waitFor();
-    assert.match(await page.getByLabel("Outcome").innerText(), /0\.attn_heads/);
+    assert.match(await page.getByLabel("Outcome").innerText(), /0\.k_store/);
     assert.ok((await count(page, ".node.is-marked")) >= 2, "the first that differs stands out on both sides");
     await screen(page, "8-compare");
     await page.getByRole("button", { name: "Close" }).click();

@@ -27,6 +27,7 @@ pub use add::add;
 pub use attention::{Attention, AttentionScratch, SPAN, Sight};
 pub use batch_matmul::{BatchShape, batch_matmul};
 pub use get_rows::get_rows;
+pub(crate) use kv::values::block_values;
 pub use kv::{KvLayout, KvRegions, RegionMut, store_kv};
 pub use mul::mul;
 pub use permute::permute;

@@ -295,6 +295,13 @@ pub trait BackendDriver: Send + Sync {
         region.write(block.saturating_mul(bytes.len()), bytes)
     }
 
+    /// The values of one block that [`Self::read_kv_block`] read, in f32: `[position][kv head][element]`. Nothing from a
+    /// backend that cannot tell.
+    fn kv_values(&self, spec: &KvSpec, part: KvPart, block: &[u8]) -> Option<Vec<f32>> {
+        let _ = (spec, part, block);
+        None
+    }
+
     /// Loads one weight ahead of [`Self::prepare`], so that a caller can show progress. Loading twice is free.
     fn load_weight(&self, usage: WeightUse<'_>, weights: &dyn WeightSource) -> Result<(), KernelFault>;
 

@@ -170,6 +170,19 @@ impl KvCache {
         driver(registry, *backend)?.read_kv_block(region.as_ref(), block as usize, out)
     }
 
+    /// The values of one block, `[position][kv head][element]`; nothing from a backend that cannot tell.
+    pub fn values(
+        &self,
+        (layer, part): (usize, KvPart),
+        block: u32,
+        registry: &Registry,
+    ) -> Result<Option<Vec<f32>>, KernelFault> {
+        let mut bytes = vec![0; self.block_bytes(layer, part, registry)?];
+        self.read_block((layer, part), block, registry, &mut bytes)?;
+        let (backend, _) = self.located(layer, part)?;
+        Ok(driver(registry, *backend)?.kv_values(&self.specs[layer], part, &bytes))
+    }
+
     /// Writes one block that [`Self::read_block`] read.
     pub fn write_block(
         &self,

@@ -9,7 +9,7 @@ use super::{ModelArgs, PromptArgs, TokensArgs};
 ///
 /// The prompt, and tokens that side a finds most probable after it, run through both sides. Each node's value of each
 /// token is compared with the value of the other side that stands for the same thing, be it computed alone or inside a
-/// fused node. Reported are the first node that differs (in the order in which side a runs them), by how much, how the
+/// fused node, and so is what the cache of keys and values holds of each token. Reported are the first node that differs (in the order in which side a runs them), by how much, how the
 /// difference grows from layer to layer up to the logits, and whether another token is chosen. The exit code is 0 when
 /// all bits are equal and 1 when they are not.
 #[derive(Args, Debug)]
@@ -21,10 +21,10 @@ pub(crate) struct AbArgs {
     pub(crate) prompt: PromptArgs,
     #[command(flatten)]
     pub(crate) tokens: TokensArgs,
-    /// Settings of the first side; see below
+    /// Settings of the first side; see below; none for the defaults
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true)]
     pub(crate) a: Settings,
-    /// Settings of the second side
+    /// Settings of the second side; none for the defaults
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true)]
     pub(crate) b: Settings,
     /// Tokens to generate after the prompt, one by one

@@ -10,7 +10,8 @@ use super::ModelArgs;
 ///
 /// The graph goes through the passes of a real run (build, assign, fuse, plan) and is shown as one of them leaves it: what
 /// each node computes from what, on which engine and why, where its value lies, and what became of every fusion
-/// candidate. No weight is read. The text has one node a line and is made to be compared.
+/// candidate. No weight is read and no memory is taken, so it may be the graph of a run that this machine has no room for.
+/// The text has one node a line and is made to be compared.
 ///
 /// With --diff, two graphs are compared: those of two settings, or of two models. Nodes are matched by name. The exit
 /// code is 0 when the graphs are equal and 1 when they are not.

@@ -103,7 +103,7 @@ fn write_first(first: &NodeDifference, out: &mut impl Write) -> io::Result<()> {
     let what = if a == b { on(a) } else { format!("{} in a, {} in b", on(a), on(b)) };
     writeln!(out, "  node       {what}")?;
     if let Some(part) = part {
-        writeln!(out, "  part       the product with {}", escape::one_line(part))?;
+        writeln!(out, "  part       {}", escape::one_line(&part.to_string()))?;
     }
     let d = &first.difference;
     writeln!(

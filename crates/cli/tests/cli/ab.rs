@@ -59,12 +59,12 @@ fn two_placements_can_be_compared() {
 }
 
 #[test]
-fn another_type_of_the_cache_is_found_at_the_attention() {
+fn another_type_of_the_cache_is_found_where_it_is_stored() {
     let path = model("llama-q4_1");
     let args = ["ab", &path, "--tokens", "1,2,3,4,5", "-n", "2", "--b", "kv=f32"];
     let text = stdout(&minfer(args).assert().code(1));
     for part in [
-        "values differ; the first node that does:\n  node       0.attn_heads (Attn on cpu)\n",
+        "values differ; the first node that does:\n  node       0.k_store (KvcacheStore on cpu)\n  part       the keys in the cache\n",
         "\n  differing  ",
         "\n  absolute   ",
         "\n  relative   ",
@@ -78,7 +78,8 @@ fn another_type_of_the_cache_is_found_at_the_attention() {
     let report = json(&minfer(args.iter().chain(&["--json"])).assert().code(1));
     assert_eq!(report["identical"], false);
     assert_eq!((&report["n_prompt"], report["tokens"].as_array().unwrap().len()), (&Value::from(5), 7));
-    assert_eq!(report["first"]["a"]["name"], "0.attn_heads");
+    assert_eq!(report["first"]["a"]["name"], "0.k_store");
+    assert_eq!(report["first"]["part"], "the keys in the cache");
     assert!(report["first"]["absolute"]["size"].as_f64().unwrap() > 0.0);
     assert_eq!(report["growth"].as_array().unwrap().last().unwrap()["a"]["name"], "logits");
     assert_eq!(report["choices"].as_array().unwrap().len(), 3);

@@ -20,7 +20,7 @@ use self::memory::{CpuBuffer, MemoryLock};
 use self::steps::Working;
 use self::weights::WeightCache;
 use crate::isa::{Isa, IsaError};
-use crate::ops::KvLayout;
+use crate::ops::{KvLayout, block_values};
 use crate::pool::{Pool, PoolError};
 use crate::threads::default_n_threads;
 
@@ -137,6 +137,10 @@ impl BackendDriver for CpuDriver {
             KvType::F32 => elems.saturating_mul(size_of::<f32>()),
             KvType::Q8_0 => layout.q8_0_block_bytes(part),
         }
+    }
+
+    fn kv_values(&self, spec: &KvSpec, part: KvPart, block: &[u8]) -> Option<Vec<f32>> {
+        block_values(&kv_layout(spec), part, spec.kv_type, block)
     }
 
     fn weight_bytes(&self, weights: &[(WeightUse<'_>, &WeightRef)]) -> usize {

@@ -10,6 +10,7 @@
 #![expect(unsafe_code, reason = "heads write interleaved parts of one region")]
 
 pub(crate) mod q8_0;
+pub(crate) mod values;
 
 use half::f16;
 use minfer_graph::KvPart;

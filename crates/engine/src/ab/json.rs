@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{AbReport, Difference, NodeDifference, NodeOn, NodeVerdict, Worst};
+use super::{AbReport, Difference, NodeDifference, NodeOn, NodeVerdict, Part, Worst};
 use crate::json as number;
 use crate::settings::Settings;
 
@@ -53,7 +53,10 @@ fn node(n: &NodeDifference) -> Value {
     json!({
         "a": node_on(&n.node.a),
         "b": node_on(&n.node.b),
-        "part": n.node.part,
+        "part": n.node.part.as_ref().map(|part| match part {
+            Part::Weight(name) => name.clone(),
+            Part::Cached(_) => part.to_string(),
+        }),
         "n_tokens": n.n_tokens,
         "n_tokens_differing": n.n_tokens_differing,
         "n_elems": n_elems,

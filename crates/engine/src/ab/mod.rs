@@ -5,6 +5,7 @@
 //! has there), so the sides may cut the prompt differently; what a fused node computes is matched with the nodes that it
 //! stands for (`values`).
 
+mod cache;
 mod difference;
 mod json;
 mod observe;
@@ -21,6 +22,7 @@ use minfer_graph::Backend;
 pub use difference::{Difference, Worst};
 use observe::{Digests, Keep, Measure, Seen};
 use values::Interner;
+pub use values::Part;
 
 use crate::context::Context;
 use crate::error::EngineError;
@@ -32,8 +34,8 @@ pub struct NodePair {
     pub a: NodeOn,
     /// Its name and op on the second side.
     pub b: NodeOn,
-    /// Which part of the node is compared, where one node stands for several values: the weight that makes it.
-    pub part: Option<String>,
+    /// Which part of the node is compared, where one node stands for several values.
+    pub part: Option<Part>,
 }
 
 /// A node of one side.
@@ -225,7 +227,8 @@ impl<'a> Verdicts<'a> {
 fn only(seen: &[Seen], other: &HashMap<(u32, u32), &Seen>) -> Vec<NodeOn> {
     let known: HashSet<u32> = other.keys().map(|(key, _)| *key).collect();
     let mut names = HashSet::new();
-    let missing = seen.iter().filter(|s| !known.contains(&s.key));
+    // The cache of a backend that does not read it back has values all the same.
+    let missing = seen.iter().filter(|s| !known.contains(&s.key) && !s.is_cached);
     missing.filter(|s| names.insert(&s.node.name)).map(|s| (*s.node).clone()).collect()
 }
 
@@ -269,7 +272,7 @@ impl Wanted {
                 .filter(|s| s.key == *key)
                 .filter_map(|s| Some((s, *in_b.get(&(s.key, s.token))?)))
                 .collect();
-            Some((*key, node_difference(&both, interner.weight(*key), measured.get(key)?)?))
+            Some((*key, node_difference(&both, interner.part(*key), measured.get(key)?)?))
         });
         for (key, difference) in all {
             if key == self.first {
@@ -281,20 +284,21 @@ impl Wanted {
     }
 }
 
-/// Sums up a value that both sides have, for every token; `weight` is what makes it, where that tells it from other values
-/// of its node.
+/// Sums up a value that both sides have, for every token; `part` tells it from other values of its node.
 fn node_difference(
     both: &[(&Seen, &Seen)],
-    weight: Option<&str>,
+    part: Option<&Part>,
     measured: &Difference,
 ) -> Option<NodeDifference> {
     let (on_a, on_b) = both.first()?;
-    let is_part = on_a.is_fused || on_b.is_fused;
+    // What a store leaves is no value of the graph, so it is always said where it lies.
+    let is_cached = matches!(part, Some(Part::Cached(_)));
+    let is_part = on_a.is_fused || on_b.is_fused || is_cached;
     Some(NodeDifference {
         node: NodePair {
             a: (*on_a.node).clone(),
             b: (*on_b.node).clone(),
-            part: weight.filter(|_| is_part).map(Into::into),
+            part: part.filter(|_| is_part).cloned(),
         },
         n_tokens_differing: both.iter().filter(|(a, b)| a.digest != b.digest).count(),
         n_tokens: both.len(),

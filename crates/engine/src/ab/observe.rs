@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::hash::Hasher;
 use std::sync::Arc;
+use std::time::Duration;
 
 use minfer_graph::{Backend, DType, Node, Observer};
 
 use super::NodeOn;
+use super::cache::Store;
 use super::difference::Difference;
 use super::run::Watcher;
 use super::values::{Interner, Value, values};
@@ -69,6 +71,8 @@ pub(super) struct Seen {
     pub(super) is_fused: bool,
     /// Whether it is what a layer hands on, or the logits.
     pub(super) ends_layer: bool,
+    /// Whether it was read back from the cache.
+    pub(super) is_cached: bool,
 }
 
 /// First pass: digests.
@@ -78,11 +82,22 @@ pub(super) struct Digests<'a> {
     seen: Vec<Seen>,
     /// What nodes are called; a name is kept once.
     nodes: HashMap<Arc<str>, Arc<NodeOn>>,
+    stores: Vec<Store>,
+    /// What the cache holds, and before which of `seen` it belongs.
+    cached: Vec<(usize, Seen)>,
 }
 
 impl<'a> Digests<'a> {
     pub(super) fn new(interner: &'a mut Interner) -> Self {
-        Digests { interner, columns: Columns::default(), seen: Vec::new(), nodes: HashMap::new() }
+        let columns = Columns::default();
+        Digests {
+            interner,
+            columns,
+            seen: Vec::new(),
+            nodes: HashMap::new(),
+            stores: Vec::new(),
+            cached: Vec::new(),
+        }
     }
 
     pub(super) fn into_seen(self) -> Vec<Seen> {
@@ -96,11 +111,48 @@ impl Watcher for Digests<'_> {
         self.nodes.clear();
         &mut self.columns
     }
+
+    fn take_stores(&mut self) -> Vec<Store> {
+        std::mem::take(&mut self.stores)
+    }
+
+    fn cached(&mut self, store: &Store, token: u32, elements: &[f32]) {
+        let mut hasher = std::hash::DefaultHasher::new();
+        elements.iter().for_each(|x| hasher.write(&x.to_le_bytes()));
+        let seen = Seen {
+            key: self.interner.number(&store.value(elements.len())),
+            token,
+            digest: hasher.finish(),
+            n_elems: elements.len() as u32,
+            node: store.node.clone(),
+            is_fused: false,
+            ends_layer: false,
+            is_cached: true,
+        };
+        self.cached.push((store.at, seen));
+    }
+
+    fn step_is_over(&mut self) {
+        let Some(&(first, _)) = self.cached.first() else { return };
+        let mut cached = std::mem::take(&mut self.cached).into_iter().peekable();
+        let later = self.seen.split_off(first);
+        for (at, seen) in (first..).zip(later) {
+            while let Some((_, seen)) = cached.next_if(|(before, _)| *before <= at) {
+                self.seen.push(seen);
+            }
+            self.seen.push(seen);
+        }
+        self.seen.extend(cached.map(|(_, seen)| seen));
+    }
 }
 
 impl Observer for Digests<'_> {
     fn wants(&self, node: &Node) -> bool {
         node.out_dtype == DType::F32
+    }
+
+    fn ran(&mut self, node: &Node, _time: Duration) {
+        self.stores.extend(Store::of(node, self.seen.len()));
     }
 
     fn value(&mut self, node: &Node, bytes: &[u8]) {
@@ -125,6 +177,7 @@ impl Observer for Digests<'_> {
                 node: on.clone(),
                 is_fused,
                 ends_layer,
+                is_cached: false,
             });
         });
     }
@@ -141,11 +194,13 @@ pub(super) struct Keep<'a> {
     first_token: u32,
     n_bytes: usize,
     values: Values,
+    stores: Vec<Store>,
 }
 
 impl<'a> Keep<'a> {
     pub(super) fn new(interner: &'a mut Interner, keys: &'a [u32], first_token: u32) -> Self {
-        Keep { interner, columns: Columns::default(), keys, first_token, n_bytes: 0, values: HashMap::new() }
+        let columns = Columns::default();
+        Keep { interner, columns, keys, first_token, n_bytes: 0, values: HashMap::new(), stores: Vec::new() }
     }
 
     pub(super) fn into_values(self) -> Values {
@@ -157,6 +212,18 @@ impl Watcher for Keep<'_> {
     fn columns(&mut self) -> &mut Columns {
         &mut self.columns
     }
+
+    fn take_stores(&mut self) -> Vec<Store> {
+        std::mem::take(&mut self.stores)
+    }
+
+    fn cached(&mut self, store: &Store, token: u32, elements: &[f32]) {
+        let key = self.interner.number(&store.value(elements.len()));
+        if self.keys.contains(&key) && token >= self.first_token && self.n_bytes < MAX_KEPT_BYTES {
+            self.n_bytes += size_of_val(elements);
+            self.values.insert((key, token), elements.to_vec());
+        }
+    }
 }
 
 impl Observer for Keep<'_> {
@@ -164,8 +231,12 @@ impl Observer for Keep<'_> {
         node.out_dtype == DType::F32
     }
 
+    fn ran(&mut self, node: &Node, _time: Duration) {
+        self.stores.extend(Store::of(node, 0));
+    }
+
     fn value(&mut self, node: &Node, bytes: &[u8]) {
-        let Keep { interner, columns, keys, first_token, n_bytes, values } = self;
+        let Keep { interner, columns, keys, first_token, n_bytes, values, .. } = self;
         each(columns, node, bytes, &mut |value, token, elements| {
             let key = interner.number(value);
             if keys.contains(&key) && token >= *first_token && *n_bytes < MAX_KEPT_BYTES {
@@ -182,11 +253,13 @@ pub(super) struct Measure<'a> {
     columns: Columns,
     kept: &'a Values,
     differences: HashMap<u32, Difference>,
+    stores: Vec<Store>,
 }
 
 impl<'a> Measure<'a> {
     pub(super) fn new(interner: &'a mut Interner, kept: &'a Values) -> Self {
-        Measure { interner, columns: Columns::default(), kept, differences: HashMap::new() }
+        let columns = Columns::default();
+        Measure { interner, columns, kept, differences: HashMap::new(), stores: Vec::new() }
     }
 
     pub(super) fn into_differences(self) -> HashMap<u32, Difference> {
@@ -198,6 +271,17 @@ impl Watcher for Measure<'_> {
     fn columns(&mut self) -> &mut Columns {
         &mut self.columns
     }
+
+    fn take_stores(&mut self) -> Vec<Store> {
+        std::mem::take(&mut self.stores)
+    }
+
+    fn cached(&mut self, store: &Store, token: u32, elements: &[f32]) {
+        let key = self.interner.number(&store.value(elements.len()));
+        if let Some(a) = self.kept.get(&(key, token)) {
+            self.differences.entry(key).or_default().add(token as usize, a, elements);
+        }
+    }
 }
 
 impl Observer for Measure<'_> {
@@ -205,8 +289,12 @@ impl Observer for Measure<'_> {
         node.out_dtype == DType::F32
     }
 
+    fn ran(&mut self, node: &Node, _time: Duration) {
+        self.stores.extend(Store::of(node, 0));
+    }
+
     fn value(&mut self, node: &Node, bytes: &[u8]) {
-        let Measure { interner, columns, kept, differences } = self;
+        let Measure { interner, columns, kept, differences, .. } = self;
         each(columns, node, bytes, &mut |value, token, elements| {
             let key = interner.number(value);
             if let Some(a) = kept.get(&(key, token)) {

@@ -2,6 +2,7 @@
 
 use minfer_graph::Observer;
 
+use super::cache::{self, Store};
 use super::observe::Columns;
 use crate::context::{Context, Row, SeqId};
 use crate::error::EngineError;
@@ -10,6 +11,15 @@ use crate::error::EngineError;
 pub(super) trait Watcher: Observer {
     /// Where to say it.
     fn columns(&mut self) -> &mut Columns;
+
+    /// What the nodes of the step have stored, in the order of execution; once.
+    fn take_stores(&mut self) -> Vec<Store>;
+
+    /// What the cache holds of a token, by a store of the step.
+    fn cached(&mut self, store: &Store, token: u32, elements: &[f32]);
+
+    /// Nothing more comes of the step.
+    fn step_is_over(&mut self) {}
 }
 
 /// Reads the prompt, then generates the most probable tokens; gives all tokens run, and what is chosen after the prompt
@@ -86,7 +96,9 @@ fn step(
     let rows: Vec<_> = tokens.iter().enumerate().map(row).collect();
     watcher.columns().set(first, rows.len(), if wanted { std::slice::from_ref(&last) } else { &[] });
     let logits = context.step_observed(&rows, watcher)?;
-    Ok(wanted.then(|| best(logits)))
+    let chosen = wanted.then(|| best(logits));
+    cache::show(context, seq, first..last + 1, watcher)?;
+    Ok(chosen)
 }
 
 /// The first of the largest.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use minfer_gguf::{Gguf, GgufWriter, TensorType, dequantize, quantize};
 use minfer_graph::testing::TamperedDriver;
-use minfer_graph::{Backend, KvType};
+use minfer_graph::{Backend, KvPart, KvType};
 
-use super::{AbReport, compare};
+use super::{AbReport, Part, compare};
 use crate::context::Context;
 use crate::model::{LoadOptions, Model};
 use crate::params::ContextParams;
@@ -129,19 +129,41 @@ fn a_changed_kernel_is_named_across_fusion() {
     tamper(&mut b, "1.qkv", 98, 3);
     let first = ab(&mut a, &mut b).first.expect("a difference");
     assert_eq!((first.node.a.name.as_str(), first.node.b.name.as_str()), ("1.k", "1.qkv"));
-    assert_eq!(first.node.part.as_deref(), Some("blk.1.attn_k.weight"));
+    assert_eq!(first.node.part, Some(Part::Weight("blk.1.attn_k.weight".into())));
     assert_eq!(first.difference.absolute.index, 2);
 }
 
 #[test]
-fn another_type_of_the_cache_differs_at_the_attention() {
+fn another_type_of_the_cache_differs_where_it_is_stored() {
+    for name in MODELS {
+        let model = model(name);
+        for kv_type in [KvType::F32, KvType::Q8_0] {
+            let other = ContextParams { kv_type, ..params() };
+            let report = ab(&mut context(&model, &params()), &mut context(&model, &other));
+            let first = report.first.as_ref().expect("a difference");
+            assert_eq!(
+                (first.node.a.name.as_str(), first.node.a.op),
+                ("0.k_store", "KvcacheStore"),
+                "{name}"
+            );
+            assert_eq!(first.node.part, Some(Part::Cached(KvPart::K)));
+            assert_eq!(first.n_tokens, report.tokens.len(), "every token is in the cache");
+            assert!(first.difference.absolute.size < 0.1, "{first:?}");
+            assert_eq!(report.growth.last().expect("growth").node.a.name, "logits");
+            assert!(!report.is_identical());
+        }
+    }
+}
+
+/// By prompts, whose stores are nodes of their own, and by decode steps, which store in a fused node.
+#[test]
+fn what_the_cache_holds_is_compared_for_every_token() {
     let model = model("llama-q4_1.gguf");
-    let other = ContextParams { kv_type: KvType::F32, ..params() };
-    let report = ab(&mut context(&model, &params()), &mut context(&model, &other));
-    let first = report.first.as_ref().expect("a difference");
-    assert_eq!(first.node.a.name, "0.attn_heads");
-    assert_eq!(report.growth.last().expect("growth").node.a.name, "logits");
-    assert!(!report.is_identical());
+    let report = ab(&mut context(&model, &params()), &mut context(&model, &params()));
+    for name in ["0.k_store", "0.v_store", "1.k_store", "1.v_store"] {
+        let verdict = report.nodes.iter().find(|n| n.a == name && n.b == name).expect(name);
+        assert_eq!(verdict.n_values, PROMPT.len() + N_GENERATE, "{name}");
+    }
 }
 
 #[test]

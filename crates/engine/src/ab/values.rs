@@ -5,15 +5,35 @@
 //! is the same in fused and unfused graphs.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
 
-use minfer_graph::{Node, Op};
+use minfer_graph::{KvPart, Node, Op};
+
+/// Which of a node's values is meant, where it has several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The product, or norm, with this weight.
+    Weight(String),
+    /// What was stored in the cache.
+    Cached(KvPart),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Weight(name) => write!(f, "the product with {name}"),
+            Part::Cached(KvPart::K) => f.write_str("the keys in the cache"),
+            Part::Cached(KvPart::V) => f.write_str("the values in the cache"),
+        }
+    }
+}
 
 /// Numbers for values.
 #[derive(Default)]
 pub(super) struct Interner {
     numbers: HashMap<String, u32>,
-    weights: Vec<Option<String>>,
+    parts: Vec<Option<Part>>,
 }
 
 impl Interner {
@@ -21,15 +41,15 @@ impl Interner {
         if let Some(number) = self.numbers.get(&value.name) {
             return *number;
         }
-        let number = self.weights.len() as u32;
+        let number = self.parts.len() as u32;
         self.numbers.insert(value.name.clone(), number);
-        self.weights.push(value.weight.clone());
+        self.parts.push(value.part.clone());
         number
     }
 
-    /// The weight that makes a value, if it is known by that.
-    pub(super) fn weight(&self, number: u32) -> Option<&str> {
-        self.weights.get(number as usize)?.as_deref()
+    /// What tells a value from others of its node, if something does.
+    pub(super) fn part(&self, number: u32) -> Option<&Part> {
+        self.parts.get(number as usize)?.as_ref()
     }
 }
 
@@ -39,8 +59,8 @@ pub(super) struct Value {
     pub(super) name: String,
     /// Its rows in the node.
     pub(super) rows: Range<usize>,
-    /// The weight that makes it, if it is known by that.
-    pub(super) weight: Option<String>,
+    /// What tells it from others of its node, if something does.
+    pub(super) part: Option<Part>,
 }
 
 /// The values of a node, in order.
@@ -49,7 +69,7 @@ pub(super) fn values(node: &Node) -> Vec<Value> {
     let made_by = |what: &str, weight: usize, rows: Range<usize>| {
         let weight = node.meta.weights.get(weight).map(|w| w.name.to_string());
         let name = format!("{what} {}", weight.as_deref().unwrap_or(&node.name));
-        Value { name, rows, weight }
+        Value { name, rows, part: weight.map(Part::Weight) }
     };
     match &node.op {
         Op::MatMul => vec![made_by("product", 0, 0..d)],
@@ -64,6 +84,6 @@ pub(super) fn values(node: &Node) -> Vec<Value> {
             made_by("norm", 4, dims.q..dims.q + dims.kv),
             made_by("product", 2, dims.q + dims.kv..dims.total()),
         ],
-        _ => vec![Value { name: node.name.to_string(), rows: 0..d, weight: None }],
+        _ => vec![Value { name: node.name.to_string(), rows: 0..d, part: None }],
     }
 }

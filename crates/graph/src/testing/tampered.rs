@@ -86,6 +86,10 @@ impl BackendDriver for TamperedDriver {
         self.inner.allocate_kv(spec, part)
     }
 
+    fn kv_values(&self, spec: &KvSpec, part: KvPart, block: &[u8]) -> Option<Vec<f32>> {
+        self.inner.kv_values(spec, part, block)
+    }
+
     fn load_weight(&self, usage: WeightUse<'_>, weights: &dyn WeightSource) -> Result<(), KernelFault> {
         self.inner.load_weight(usage, weights)
     }

@@ -73,6 +73,16 @@ impl Head {
         }
     }
 
+    /// One element of a position, as the definition has it.
+    pub(super) fn element(&self, head: &[u8], position: usize, i: usize) -> f32 {
+        let (scales, quants) = head.split_at(self.scales_len());
+        let (scale, at) = match self.part {
+            KvPart::K => (i / GROUP * self.block_size + position, i * self.block_size + position),
+            KvPart::V => (position * self.n_groups + i / GROUP, position * self.row + i),
+        };
+        f16::from_le_bytes(scales.as_chunks().0[scale]).to_f32() * f32::from(quants[at].cast_signed())
+    }
+
     /// Keys `[element][position]`, or values `[position][element]`, of at least the first `n_positions`.
     #[inline(always)]
     pub(crate) fn load<S: Simd>(&self, s: S, head: &[u8], n_positions: usize, out: &mut [f32]) {
