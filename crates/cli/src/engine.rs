@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use minfer_engine::{Context, ContextParams, EngineError, Model, TraceSettings};
-use minfer_graph::{Compiled, GraphType, KernelUse, export};
+use minfer_engine::{Context, ContextParams, Model, TraceSettings};
+use minfer_graph::{Compiled, KernelUse, export};
 
-use crate::args::{ComputeArgs, ContextArgs, OpenArgs};
+use crate::args::{ComputeArgs, ContextArgs, OpenArgs, SpeculationArgs};
+use crate::draft::Draft;
 use crate::error::CliError;
 use crate::progress::{Meter, Unit};
 use crate::shell::Shell;
@@ -29,16 +30,36 @@ pub(crate) fn with_outputs(
     prepared(model, &settings, args, shell)
 }
 
-/// A context for `n_seq_max` requests at once, its weights loaded.
+/// A context for `n_seq_max` requests at once, which may guess ahead. Its weights, and those of its draft model, are not
+/// loaded.
 pub(crate) fn for_requests(
     model: &Arc<Model>,
     args: &ContextArgs,
+    guesses: (&SpeculationArgs, &OpenArgs),
     n_seq_max: usize,
     shell: &Shell,
 ) -> anyhow::Result<Context> {
-    let mut context = prepared(model, &planned(model, args, n_seq_max, shell)?, args, shell)?;
-    load_weights(&mut context, shell)?;
+    let (params, draft) = guessing(planned(model, args, n_seq_max, shell)?, guesses)?;
+    let mut context = prepared(model, &params, args, shell)?;
+    if let Some(draft) = draft {
+        draft.give_to(&mut context)?;
+    }
     Ok(context)
+}
+
+/// Settings with room for guesses, and the draft model if there is one.
+pub(crate) fn guessing(
+    params: ContextParams,
+    (args, open): (&SpeculationArgs, &OpenArgs),
+) -> anyhow::Result<(ContextParams, Option<Draft>)> {
+    let draft = Draft::open(args, open, &params)?;
+    let draft_bytes = draft.as_ref().map_or(Ok(0), Draft::bytes)?;
+    // One stream alone finds room for all its guesses; many share it.
+    let n_outputs_max = match args.mode().max() {
+        0 => params.n_outputs_max,
+        n => Some(params.n_seq_max + n),
+    };
+    Ok((ContextParams { n_outputs_max, draft_bytes, ..params }, draft))
 }
 
 fn prepared(
@@ -80,9 +101,7 @@ pub(crate) fn planned(
 pub(crate) fn load_weights(context: &mut Context, shell: &Shell) -> anyhow::Result<()> {
     let mut meter = Meter::new("loading", Unit::Things("weights"));
     let mut progress = |done: usize, total: usize| meter.update(done as u64, Some(total as u64));
-    let (decode, model) = (context.params(1, 1, GraphType::Decode), context.model().clone());
-    let loaded = context.scheduler_mut().warm(model.description(), &decode, &mut progress);
-    loaded.map_err(EngineError::from)?;
+    context.load_weights(&mut progress)?;
     if shell.verbose {
         describe(context);
     }

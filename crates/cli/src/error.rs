@@ -33,6 +33,14 @@ pub(crate) enum CliError {
     /// Keys and values in the cache would have different types.
     #[error("the types of --cache-type-k and --cache-type-v differ, and they have to be the same")]
     MixedCache,
+    /// A draft model would guess more tokens than it may.
+    #[error("--draft-min {min} is more than --draft-max {max}")]
+    DraftRange {
+        /// Fewest.
+        min: usize,
+        /// Most.
+        max: usize,
+    },
     /// A conversation needs somebody who types.
     #[error("a conversation needs a terminal on standard input and standard output")]
     NoTerminal,

@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod draft;
 mod dump;
 mod engine;
 mod env;

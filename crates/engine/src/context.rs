@@ -14,8 +14,9 @@ use crate::memory::{Plan, Reservation};
 use crate::model::Model;
 use crate::params::{ContextParams, MAX_STEP};
 use crate::setup::Setup;
+use crate::speculate::Drafter;
 use crate::step_inputs::StepInputs;
-use crate::trace::Tracer;
+use crate::trace::{TraceSettings, Tracer};
 
 /// Positions in one block of the KV cache.
 pub(crate) const KV_BLOCK: usize = 32;
@@ -48,6 +49,7 @@ pub struct Context {
     inputs: StepInputs,
     logits: Vec<f32>,
     tracer: Option<Tracer>,
+    draft: Option<Box<Drafter>>,
     backends: Arc<Backends>,
     plan_total: usize,
     _reservation: Reservation,
@@ -62,9 +64,15 @@ impl Context {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Context, EngineError> {
         let mut context = Self::without_weights(model, params)?;
-        let warm = context.params(1, 1, GraphType::Decode);
-        context.scheduler.warm(model.description(), &warm, progress)?;
+        context.load_weights(progress)?;
         Ok(context)
+    }
+
+    /// Loads the weights of a context that was made without them, and those of its draft model.
+    pub fn load_weights(&mut self, progress: &mut dyn FnMut(usize, usize)) -> Result<(), EngineError> {
+        let decode = self.params(1, 1, GraphType::Decode);
+        self.scheduler.warm(self.model.description(), &decode, progress)?;
+        self.draft.as_mut().map_or(Ok(()), |draft| draft.load_weights(progress))
     }
 
     /// The same without loading weights: graphs can be compiled and looked at, the first step loads.
@@ -92,9 +100,11 @@ impl Context {
             inputs: StepInputs::default(),
             logits: Vec::new(),
             tracer: params.trace.as_ref().map(Tracer::create).transpose()?,
+            draft: None,
             backends,
             plan_total: plan.total(),
-            _reservation: Reservation::new(plan.missing()),
+            // A draft model has a context of its own, which promises the rest.
+            _reservation: Reservation::new(plan.missing() - params.draft_bytes),
         })
     }
 
@@ -349,6 +359,29 @@ impl Context {
             }
         }
         Ok(Some(&self.logits))
+    }
+
+    /// Gives it a smaller model, run by `draft`, that guesses ahead for requests with
+    /// [`Speculation::DraftModel`](crate::Speculation::DraftModel): at least `n_min` tokens or none. `draft` should be as
+    /// long and have as many sequences. Fails if its model has another vocabulary.
+    pub fn set_draft(&mut self, draft: Context, n_min: usize) -> Result<(), EngineError> {
+        self.draft = Some(Box::new(Drafter::new(draft, &self.model, n_min)?));
+        Ok(())
+    }
+
+    pub(crate) fn take_draft(&mut self) -> Option<Box<Drafter>> {
+        self.draft.take()
+    }
+
+    pub(crate) fn put_draft(&mut self, draft: Option<Box<Drafter>>) {
+        self.draft = draft;
+    }
+
+    /// Writes node values to a file from the next step on; a trace that is being written is finished first.
+    pub fn start_trace(&mut self, settings: &TraceSettings) -> Result<(), EngineError> {
+        self.finish_trace()?;
+        self.tracer = Some(Tracer::create(settings)?);
+        Ok(())
     }
 
     /// Finishes the trace file, if one is being written.

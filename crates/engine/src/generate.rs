@@ -6,7 +6,8 @@ use crate::answer::{Event, Generated};
 use crate::context::{Context, SeqId};
 use crate::error::EngineError;
 use crate::request::{GenerateParams, Request};
-use crate::step::{Seat, Stepper};
+use crate::speculate::Drafter;
+use crate::step::{Listener, Seat, Stepper};
 use crate::task::Task;
 
 /// Makes the sequence hold `prompt`, reading only what is cached neither there nor elsewhere, then generates. `sink` may
@@ -31,11 +32,25 @@ pub fn generate_request(
 ) -> Result<Generated, EngineError> {
     let mut task = Task::new(context.model(), context.n_ctx(), request)?;
     task.begin(context, seq)?;
-    let head = task.head();
-    let mut seats = [Seat { task, listener: sink }];
+    let mut draft = context.take_draft();
+    let answer = run(context, draft.as_deref_mut(), Seat { task, listener: sink });
+    context.put_draft(draft);
+    answer
+}
+
+fn run<L: Listener>(
+    context: &mut Context,
+    mut draft: Option<&mut Drafter>,
+    seat: Seat<L>,
+) -> Result<Generated, EngineError> {
+    let head = seat.task.head();
+    let mut seats = [seat];
     let mut stepper = Stepper::default();
     while seats[0].task.is_active() {
         seats[0].task.guess_from_text();
+        if let Some(draft) = &mut draft {
+            stepper.set_guess_time(draft.guess(context, &mut seats, context.n_ubatch()));
+        }
         stepper.plan(context, &seats, head, context.n_ubatch());
         stepper.run(context, &mut seats)?;
     }

@@ -51,6 +51,8 @@ pub struct ContextParams {
     pub n_outputs_max: Option<usize>,
     /// Most bytes that the process may take, the weights included; `None` for what the machine has.
     pub memory: Option<usize>,
+    /// Bytes that the plan sets aside for what a draft model will take; 0 without one.
+    pub draft_bytes: usize,
     /// Write node values to a file.
     pub trace: Option<TraceSettings>,
 }
@@ -74,6 +76,7 @@ impl Default for ContextParams {
             fuse_ffn: true,
             n_outputs_max: None,
             memory: None,
+            draft_bytes: 0,
             trace: None,
         }
     }

@@ -3,7 +3,7 @@
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
-use super::{ContextArgs, ModelArgs};
+use super::{ContextArgs, ModelArgs, SpeculationArgs};
 
 /// Show how much memory running a model takes, part by part
 ///
@@ -15,7 +15,8 @@ use super::{ContextArgs, ModelArgs};
 Examples:
   minfer plan smollm2-135m
   minfer plan model.gguf -c 32768 -ctk f32 --memory 8GiB
-  minfer plan model.gguf -np 8 --json")]
+  minfer plan model.gguf -np 8 --json
+  minfer plan model.gguf -md small.gguf")]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -25,6 +26,8 @@ pub(crate) struct PlanArgs {
     /// Write JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationArgs,
     #[command(flatten)]
     pub(crate) context: ContextArgs,
 }

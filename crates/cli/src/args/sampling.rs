@@ -2,7 +2,9 @@
 
 use clap::Args;
 use minfer_engine::sampler::SamplerParams;
-use minfer_engine::{GenerateParams, OnFull, Speculation};
+use minfer_engine::{GenerateParams, OnFull};
+
+use super::SpeculationArgs;
 
 /// Where these flags stand in the help.
 const HEADING: &str = "Sampling";
@@ -55,10 +57,6 @@ pub(crate) struct SamplingArgs {
     /// End the answer before this text (may be repeated)
     #[arg(short = 'r', long, visible_alias = "reverse-prompt", value_name = "TEXT", allow_hyphen_values = true, help_heading = HEADING)]
     stop: Vec<String>,
-    /// Guess up to N tokens ahead, from what followed the last ones where they came up before; the answer is the same, and
-    /// often sooner there when it repeats the prompt; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = n_guesses, help_heading = HEADING)]
-    prompt_lookup: usize,
     /// Drop the oldest when the context is full, and go on: whole turns of a conversation, whose system message stays, or
     /// else tokens after the first --keep
     #[arg(long, help_heading = HEADING)]
@@ -72,6 +70,8 @@ pub(crate) struct SamplingArgs {
     /// Show control tokens such as `<|im_end|>` in the answer (also -sp)
     #[arg(long, help_heading = HEADING)]
     special: bool,
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationArgs,
 }
 
 impl SamplingArgs {
@@ -83,10 +83,7 @@ impl SamplingArgs {
             stop: self.stop.clone(),
             ignore_eos: self.ignore_eos,
             special: self.special,
-            speculation: match self.prompt_lookup {
-                0 => Speculation::Off,
-                max => Speculation::PromptLookup { max },
-            },
+            speculation: self.speculation.mode(),
             on_full: if self.context_shift { OnFull::DropOldest { keep: self.keep } } else { OnFull::Stop },
             ..GenerateParams::default()
         }
@@ -120,17 +117,8 @@ type Seed = Option<u64>;
 enum ValueError {
     #[error("expected a number from 0 to 2^64 - 1, or -1")]
     Seed,
-    #[error("expected a number from 0 to {MAX_GUESSES}")]
-    Guesses,
     #[error("expected a token id, a sign and a number, for instance 15043+1 or 29905-inf")]
     Bias,
-}
-
-/// Most tokens that can be guessed ahead: their rows of logits are planned for.
-const MAX_GUESSES: usize = 64;
-
-fn n_guesses(text: &str) -> Result<usize, ValueError> {
-    text.parse().ok().filter(|n| *n <= MAX_GUESSES).ok_or(ValueError::Guesses)
 }
 
 fn parse_seed(text: &str) -> Result<Seed, ValueError> {

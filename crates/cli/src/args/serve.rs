@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
-use super::{ContextArgs, ModelArgs};
+use super::{ContextArgs, ModelArgs, SpeculationArgs};
 
 /// Where the flags about connections stand in the help.
 const CONNECTIONS: &str = "Connections";
@@ -94,6 +94,8 @@ pub(crate) struct ServeArgs {
     /// Write the description of all endpoints in OpenAPI to standard output, and serve nothing
     #[arg(long)]
     pub(crate) print_openapi: bool,
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationArgs,
     #[command(flatten)]
     pub(crate) context: ContextArgs,
 }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
 /// What is typed, and the flag that it means.
-pub(super) const SHORTS: [(&str, &str); 13] = [
+pub(super) const SHORTS: [(&str, &str); 14] = [
     ("-ngl", "--gpu-layers"),
     ("-ub", "--ubatch-size"),
     ("-tb", "--threads-batch"),
@@ -21,6 +21,7 @@ pub(super) const SHORTS: [(&str, &str); 13] = [
     ("-np", "--parallel"),
     ("-to", "--timeout"),
     ("-jf", "--json-schema-file"),
+    ("-md", "--model-draft"),
 ];
 
 /// `argv` with the flags of the table spelled out.

@@ -23,8 +23,8 @@ pub(super) fn run(args: GenerateArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let tokens = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;
     let params = GenerateParams { n_logprobs: args.logprobs, ..args.sampling.params() };
     let grammar = args.grammar.compile(&model)?;
-    let n_outputs = 1 + params.speculation.max();
-    let mut context = engine::with_outputs(&model, &args.context, n_outputs, shell)?;
+    let guesses = (&args.sampling.speculation, &args.model.open);
+    let mut context = engine::for_requests(&model, &args.context, guesses, 1, shell)?;
     engine::load_weights(&mut context, shell)?;
     let (seq, interrupt) = (context.new_sequence()?, Interrupt::listen());
     let mut printer = Printer::new(&mut shell.out, &interrupt, !args.json);

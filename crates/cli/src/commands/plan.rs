@@ -16,6 +16,7 @@ use crate::{engine, units};
 pub(super) fn run(args: &PlanArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let model = engine::load(args.model.name()?, &args.model.open)?;
     let params = engine::planned(&model, &args.context, args.parallel, shell)?;
+    let (params, _) = engine::guessing(params, (&args.speculation, &args.model.open))?;
     let plan = Plan::new(&model, &params)?;
     let available = Available::now(params.memory);
     if args.json {
@@ -61,6 +62,7 @@ struct Json {
     scratch: usize,
     logits: usize,
     graphs: usize,
+    draft: usize,
     total: usize,
     missing: usize,
     available: Option<usize>,
@@ -115,6 +117,7 @@ impl Json {
             scratch: plan.bytes(PlanPart::Scratch),
             logits: plan.bytes(PlanPart::Logits),
             graphs: plan.bytes(PlanPart::Graphs),
+            draft: plan.bytes(PlanPart::Draft),
             total: plan.total(),
             missing: plan.missing(),
             available,

@@ -40,11 +40,14 @@ pub(super) fn run(args: &ServeArgs, shell: &mut Shell) -> anyhow::Result<()> {
 fn load(args: &ServeArgs, name: &str, shell: &mut Shell) -> anyhow::Result<Hosted> {
     let model = engine::load(name, &args.model.open)?;
     let insight = engine::planned(&model, &args.context, 1, shell)?;
-    let context = engine::for_requests(&model, &args.context, args.parallel, shell)?;
+    let guesses = (&args.speculation, &args.model.open);
+    let mut context = engine::for_requests(&model, &args.context, guesses, args.parallel, shell)?;
+    engine::load_weights(&mut context, shell)?;
     let params = EngineParams {
         max_stall: Duration::from_millis(args.max_stall_ms),
         max_queue: args.max_queue,
         max_wait: args.max_wait.map(Duration::from_secs),
+        speculation: args.speculation.mode(),
         ..EngineParams::default()
     };
     let engine = Engine::with_context(context, None, &params)?;

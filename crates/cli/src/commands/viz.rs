@@ -15,7 +15,8 @@ pub(super) fn run(args: &VizArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let name = args.model.name()?;
     let model = engine::load(name, &args.model.open)?;
     let insight = engine::planned(&model, &args.context, 1, shell)?;
-    let context = engine::for_requests(&model, &args.context, 1, shell)?;
+    let mut context = engine::with_outputs(&model, &args.context, 1, shell)?;
+    engine::load_weights(&mut context, shell)?;
     let engine = Engine::with_context(context, None, &EngineParams::default())?;
     let names = serve::names(&[], name, &model);
     let hosted = Hosted { engine: engine.clone(), names, insight };

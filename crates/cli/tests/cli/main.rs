@@ -5,6 +5,7 @@
 mod ab;
 mod batch;
 mod bench;
+mod draft;
 mod files;
 mod grammar;
 mod graph;

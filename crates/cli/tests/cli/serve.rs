@@ -66,6 +66,21 @@ impl Drop for Served {
     }
 }
 
+#[test]
+fn a_draft_model_changes_no_answer() {
+    let answer = |more: &[&str]| {
+        let server = Served::start(more);
+        let text =
+            server.post("/v1/chat/completions", &chat("Hello"))["choices"][0]["message"]["content"].clone();
+        assert_eq!(server.terminate().0, Some(0));
+        text
+    };
+    let plain = answer(&[]);
+    assert!(plain.is_string());
+    assert_eq!(answer(&["-md", TINY, "--draft-max", "6"]), plain);
+    assert_eq!(answer(&["--prompt-lookup", "4"]), plain);
+}
+
 fn chat(text: &str) -> Value {
     json!({ "messages": [{ "role": "user", "content": text }], "max_tokens": 12, "temperature": 0 })
 }

@@ -22,10 +22,9 @@ use crate::context::Context;
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::params::ContextParams;
-use crate::request::Request;
+use crate::request::{Request, Speculation};
 use crate::task::Task;
 
-use draft::Drafter;
 use pace::Pace;
 use queue::Job;
 use worker::{Command, Shared, Worker};
@@ -41,6 +40,8 @@ pub struct EngineParams {
     pub max_queue: usize,
     /// Most time in the queue, for requests that say nothing else.
     pub max_wait: Option<Duration>,
+    /// How to guess ahead for requests that do not say it themselves.
+    pub speculation: Speculation,
 }
 
 impl Default for EngineParams {
@@ -50,6 +51,7 @@ impl Default for EngineParams {
             max_stall: Duration::from_millis(250),
             max_queue: 256,
             max_wait: None,
+            speculation: Speculation::Off,
         }
     }
 }
@@ -106,6 +108,7 @@ struct Limits {
     n_seq_max: usize,
     max_queue: usize,
     max_wait: Option<Duration>,
+    speculation: Speculation,
 }
 
 impl Engine {
@@ -121,28 +124,37 @@ impl Engine {
         draft: &Arc<Model>,
         params: &EngineParams,
     ) -> Result<Engine, EngineError> {
-        let context = |model| Context::new(model, &params.context, &mut |_, _| {});
-        Self::with_context(context(model)?, Some(context(draft)?), params)
+        let own = &params.context;
+        let mut context = Context::without_weights(model, own)?;
+        // Both find room before either reads its weights; a trace is the model's.
+        let draft = Context::without_weights(draft, &ContextParams { trace: None, ..own.clone() })?;
+        context.set_draft(draft, 0)?;
+        context.load_weights(&mut |_, _| {})?;
+        Self::with_context(context, None, params)
     }
 
-    /// The same over contexts that are there already; what `params` says of a context is passed over.
+    /// The same over contexts that are there already; what `params` says of a context is passed over. A draft model that
+    /// `context` [has](Context::set_draft) guesses here, too, unless another is given.
     pub fn with_context(
-        context: Context,
+        mut context: Context,
         draft: Option<Context>,
         params: &EngineParams,
     ) -> Result<Engine, EngineError> {
-        let drafter = draft.map(|draft| Drafter::new(draft, context.model())).transpose()?;
+        if let Some(draft) = draft {
+            context.set_draft(draft, 0)?;
+        }
         let limits = Limits {
             // One request alone may take the whole cache, and no more.
             n_ctx: context.n_ctx().min(context.n_blocks() * context.block_len()),
             n_seq_max: context.n_seq_max(),
             max_queue: params.max_queue,
             max_wait: params.max_wait,
+            speculation: params.speculation,
         };
         let (model, shared) = (context.model().clone(), Arc::new(Shared::default()));
         let (commands, receiver) = channel();
         let pace = Pace::new(params.max_stall, context.n_ubatch());
-        let worker = Worker::new(context, drafter, receiver, shared.clone(), pace);
+        let worker = Worker::new(context, receiver, shared.clone(), pace);
         let thread = std::thread::Builder::new().name("minfer-engine".into()).spawn(move || worker.run());
         let thread = thread.map_err(|e| EngineError::Thread { reason: e.to_string() })?;
         Ok(Engine { model, commands, shared, thread: Arc::new(Mutex::new(Some(thread))), limits })
@@ -169,8 +181,11 @@ impl Engine {
     }
 
     /// Puts a request into the queue. What makes no sense, can never fit, or finds the queue full is refused here.
-    pub fn submit(&self, request: Request) -> Result<EventStream, EngineError> {
+    pub fn submit(&self, mut request: Request) -> Result<EventStream, EngineError> {
         let (submitted, limits) = (Instant::now(), &self.limits);
+        if request.params.speculation == Speculation::Off {
+            request.params.speculation = limits.speculation;
+        }
         let (priority, deadline, max_wait) = (request.priority, request.deadline, request.max_wait);
         let task = Task::new(&self.model, limits.n_ctx, request)?;
         let (events, stream) = stream::channel();

@@ -55,7 +55,7 @@ fn run(context: Context, requests: Vec<Request>) -> (Vec<Generated>, u64) {
     shared.n_waiting.store(streams.len(), std::sync::atomic::Ordering::Relaxed);
     // With no time for chunks, they are as short as they get, whatever the machine does.
     let pace = Pace::new(Duration::ZERO, context.n_ubatch());
-    let context = Worker::new(context, None, receiver, shared.clone(), pace).run();
+    let context = Worker::new(context, receiver, shared.clone(), pace).run();
     assert_eq!(context.kv_blocks().in_use, 0);
     let stats = shared.stats.lock().unwrap().clone();
     assert_eq!((stats.n_finished as usize, stats.n_running, stats.n_waiting), (streams.len(), 0, 0));
@@ -126,7 +126,7 @@ fn what_comes_while_an_engine_is_closed_is_ended_too() {
     }
     shared.n_waiting.store(2, std::sync::atomic::Ordering::Relaxed);
     let pace = Pace::new(Duration::ZERO, context.n_ubatch());
-    Worker::new(context, None, receiver, shared.clone(), pace).run();
+    Worker::new(context, receiver, shared.clone(), pace).run();
     for stream in [first, second] {
         let answer = stream.wait().unwrap();
         assert_eq!((answer.reason, answer.tokens.len()), (FinishReason::Interrupted, 0));

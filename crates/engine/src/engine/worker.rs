@@ -14,10 +14,10 @@ use minfer_graph::Head;
 use crate::answer::{Event, FinishReason};
 use crate::context::Context;
 use crate::error::EngineError;
+use crate::speculate::Drafter;
 use crate::step::{Listener, Seat, StepSize, Stepper};
 use crate::task::Task;
 
-use super::draft::Drafter;
 use super::pace::Pace;
 use super::queue::{Job, Over, Queue};
 use super::stats::EngineStats;
@@ -61,7 +61,7 @@ pub(super) struct Worker {
     /// Higher priority first, then who came first.
     seats: Vec<Seat<Running>>,
     stepper: Stepper,
-    drafter: Option<Drafter>,
+    drafter: Option<Box<Drafter>>,
     pace: Pace,
     is_closing: bool,
     stats: EngineStats,
@@ -69,12 +69,12 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(
-        context: Context,
-        drafter: Option<Drafter>,
+        mut context: Context,
         commands: Receiver<Command>,
         shared: Arc<Shared>,
         pace: Pace,
     ) -> Self {
+        let drafter = context.take_draft();
         Worker {
             context,
             drafter,
@@ -98,6 +98,7 @@ impl Worker {
             self.leave();
             self.publish();
         }
+        self.context.put_draft(self.drafter);
         self.context
     }
 

@@ -45,6 +45,8 @@ pub enum PlanPart {
     Logits,
     /// Graphs that are kept ready.
     Graphs,
+    /// A draft model, all that it takes.
+    Draft,
 }
 
 impl PlanPart {
@@ -59,6 +61,7 @@ impl PlanPart {
             PlanPart::Scratch => "working memory",
             PlanPart::Logits => "logits and sampling",
             PlanPart::Graphs => "prepared graphs",
+            PlanPart::Draft => "draft model",
         }
     }
 }
@@ -84,7 +87,7 @@ impl Plan {
     pub(crate) fn of(model: &Arc<Model>, params: &ContextParams, setup: &Setup) -> Result<Plan, EngineError> {
         let steps = largest_steps(params, setup);
         let sizes = sizes::Sizes::of(model, setup, &steps)?;
-        let parts = vec![
+        let mut parts = vec![
             (PlanPart::Program, ledger::in_use()),
             (PlanPart::File, sizes::file_pages(model)),
             (PlanPart::Weights, sizes.machine(setup, |s| s.weights)),
@@ -94,6 +97,9 @@ impl Plan {
             (PlanPart::Logits, sizes::logits(model.n_vocab(), n_outputs(params), params.n_seq_max)),
             (PlanPart::Graphs, sizes.graphs),
         ];
+        if params.draft_bytes > 0 {
+            parts.push((PlanPart::Draft, params.draft_bytes));
+        }
         let arenas = sizes.of_backends.iter().map(|(backend, size)| (*backend, size.arena)).collect();
         let gpu = GpuShare::of(&sizes, setup, model);
         Ok(Plan { n_ctx: setup.n_ctx, n_seq_max: params.n_seq_max, parts, arenas, gpu })

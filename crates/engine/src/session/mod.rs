@@ -19,7 +19,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 
 use minfer_gguf::AtomicFile;
-use minfer_graph::{GraphType, KvPart, StepError};
+use minfer_graph::{KvPart, StepError};
 
 pub use error::SessionError;
 pub(crate) use fingerprint::fingerprint;
@@ -87,9 +87,7 @@ impl Context {
         let found = file.metadata().map_err(failed)?.len();
         let mut input = HashedReader::new(BufReader::with_capacity(1 << 16, file));
         // Regions are made with the first graph.
-        let decode = self.params(1, 1, GraphType::Decode);
-        let source = self.model().clone();
-        self.scheduler_mut().warm(source.description(), &decode, &mut |_, _| {})?;
+        self.load_weights(&mut |_, _| {})?;
         let header = Header::read(&mut input, path, found, self)?;
         // From here on every size is one that the file really has, and the context too.
         let tokens = read_words(&mut input, header.n_tokens).map_err(failed)?;

@@ -5,11 +5,13 @@
 //! answers are the same tokens, and what is drawn has the model's distribution by construction.
 
 mod cost;
+mod draft;
 mod lookup;
 
 use crate::request::Speculation;
 
 pub(crate) use cost::StepCost;
+pub(crate) use draft::Drafter;
 
 /// Steps with guesses before it is judged whether they pay.
 const TRIAL_STEPS: usize = 8;

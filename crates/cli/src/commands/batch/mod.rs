@@ -49,14 +49,17 @@ pub(super) fn run(args: &BatchArgs, shell: &mut Shell) -> anyhow::Result<()> {
     if left.is_empty() {
         return Ok(());
     }
-    let model = engine::load(args.model.as_deref().unwrap_or(DEFAULT_MODEL), &args.open)?;
-    let context = engine::for_requests(&model, &args.context, args.parallel, shell)?;
+    let guesses = (&args.speculation, &args.open);
+    let mut context = engine::for_requests(&model, &args.context, guesses, args.parallel, shell)?;
+    engine::load_weights(&mut context, shell)?;
     let n_threads = args.parallel.saturating_mul(1 + WAITING_PER_RUNNING).min(left.len());
-    let params = EngineParams { max_queue: n_threads, ..EngineParams::default() };
+    let speculation = args.speculation.mode();
+    let params = EngineParams { max_queue: n_threads, speculation, ..EngineParams::default() };
     let batch = Batch {
         templates: Templates::of(&model),
         name: args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
         engine: Engine::with_context(context, None, &params)?,
+        setup,
         left: &left,
         next: AtomicUsize::new(0),
         is_stopped: AtomicBool::new(false),

@@ -3,6 +3,9 @@
 //! It has a context of its own, with a sequence for each request it guesses for. What it holds of a text follows the text:
 //! guesses that were wrong are forgotten before the next ones. When it cannot guess, for want of memory or because its own
 //! context is full, nothing is guessed, and the answer is the same.
+//!
+//! Its vocabulary must be the model's, but for padding: models of one family have the same tokens and tables that end at
+//! different multiples of some number.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,8 +17,15 @@ use crate::error::EngineError;
 use crate::model::Model;
 use crate::step::Seat;
 
-pub(super) struct Drafter {
+/// Most tokens by which one vocabulary may be longer than the other.
+const MAX_PADDING: usize = 128;
+
+pub(crate) struct Drafter {
     context: Context,
+    /// Fewer tokens than this are not guessed.
+    n_min: usize,
+    /// Tokens that both models have.
+    n_common: usize,
     /// By the sequence of the request in the model's own context.
     sequences: HashMap<SeqId, SeqId>,
     logits: Vec<f32>,
@@ -32,20 +42,25 @@ struct Wish {
 
 impl Drafter {
     /// A drafter over a context of its own; its model must have the vocabulary of `model`.
-    pub(super) fn new(context: Context, model: &Model) -> Result<Drafter, EngineError> {
+    pub(crate) fn new(context: Context, model: &Model, n_min: usize) -> Result<Drafter, EngineError> {
         let (draft, own) = (context.model().tokenizer(), model.tokenizer());
         let (n_draft, n_own) = (draft.n_vocab(), own.n_vocab());
         let differs = |id: &u32| draft.token_bytes(*id) != own.token_bytes(*id);
-        let first = (0..n_own.min(n_draft) as u32).find(differs);
-        if n_draft != n_own || first.is_some() {
+        let n_common = n_own.min(n_draft);
+        let first = (0..n_common as u32).find(differs);
+        if n_draft.abs_diff(n_own) > MAX_PADDING || first.is_some() {
             return Err(EngineError::DraftVocabulary { n_draft, n_own, first });
         }
-        Ok(Drafter { context, sequences: HashMap::new(), logits: Vec::new() })
+        Ok(Drafter { context, n_min, n_common, sequences: HashMap::new(), logits: Vec::new() })
+    }
+
+    pub(crate) fn load_weights(&mut self, progress: &mut dyn FnMut(usize, usize)) -> Result<(), EngineError> {
+        self.context.load_weights(progress)
     }
 
     /// Guesses for every stream that wants it, reading at most `n_chunk` tokens of texts that the draft model has not seen.
     /// Gives the time it took.
-    pub(super) fn guess<L>(&mut self, model: &Context, seats: &mut [Seat<L>], n_chunk: usize) -> Duration {
+    pub(crate) fn guess<L>(&mut self, model: &Context, seats: &mut [Seat<L>], n_chunk: usize) -> Duration {
         let start = Instant::now();
         let mut wishes = self.wishes(model, seats);
         if wishes.is_empty() {
@@ -63,7 +78,7 @@ impl Drafter {
     }
 
     /// Forgets the text of a request.
-    pub(super) fn forget(&mut self, seq: SeqId) {
+    pub(crate) fn forget(&mut self, seq: SeqId) {
         if let Some(own) = self.sequences.remove(&seq) {
             self.context.free_sequence(own);
         }
@@ -81,12 +96,18 @@ impl Drafter {
             let task = &mut seat.task;
             let Some(seq) = task.seq().filter(|_| task.is_streaming(model)) else { continue };
             let n_room = self.context.n_ctx().saturating_sub(task.text().len());
-            let n_guesses = task.speculator.n_wanted_of_draft().min(n_room);
-            if n_guesses > 0 {
+            let n_wanted = task.speculator.n_wanted_of_draft();
+            let n_guesses = n_wanted.max(self.n_min).min(n_room);
+            if n_wanted > 0 && n_guesses >= self.n_min.max(1) && self.knows(task.text()) {
                 wishes.push(Wish { at, seq, n_guesses, guesses: Vec::new() });
             }
         }
         wishes
+    }
+
+    /// Whether the draft model has every token of a text.
+    fn knows(&self, text: &[u32]) -> bool {
+        text.iter().all(|token| (*token as usize) < self.n_common)
     }
 
     fn run<L>(&mut self, seats: &[Seat<L>], wishes: &mut [Wish], n_chunk: usize) -> Result<(), EngineError> {
@@ -116,7 +137,7 @@ impl Drafter {
             rows.clear();
             let n_vocab = self.context.model().n_vocab();
             for ((w, _), logits) in asking.iter().zip(self.logits.chunks_exact(n_vocab)) {
-                wishes[*w].guesses.push(best(logits));
+                wishes[*w].guesses.push(best(&logits[..self.n_common]));
             }
             asking.retain(|(w, _)| wishes[*w].guesses.len() < wishes[*w].n_guesses);
             if asking.is_empty() {
