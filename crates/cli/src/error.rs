@@ -71,9 +71,51 @@ pub(crate) enum CliError {
         reason: String,
     },
     /// The output of a batch has lines that answer other requests.
-    #[error("{} has lines that are no answers to these requests; name another file", path.display())]
+    #[error("{}: line {number} is no answer to one of these requests; name another file", path.display())]
     ForeignOutput {
         /// The file.
+        path: PathBuf,
+        /// The line.
+        number: usize,
+    },
+    /// The output of a batch has an answer to a request that has changed.
+    #[error(
+        "{}: line {number} answers line {request} of the requests as it was before it was changed; \
+         name another file, or take the line out",
+        path.display()
+    )]
+    ChangedRequest {
+        /// The file.
+        path: PathBuf,
+        /// The line of the answer.
+        number: usize,
+        /// The line of the request.
+        request: usize,
+    },
+    /// The output of a batch has an answer that would be another one now.
+    #[error(
+        "{}: line {number} was answered by another model, or with another context size or type of the cache; \
+         name another file",
+        path.display()
+    )]
+    ChangedSetup {
+        /// The file.
+        path: PathBuf,
+        /// The line of the answer.
+        number: usize,
+    },
+    /// Every request of a batch was refused.
+    #[error("none of {n_requests} requests could be served; {} says why", path.display())]
+    NoneServed {
+        /// How many.
+        n_requests: usize,
+        /// The file with their errors.
+        path: PathBuf,
+    },
+    /// A session that another process has.
+    #[error("{} is in use by another run; a session is for one at a time", path.display())]
+    SessionBusy {
+        /// The session.
         path: PathBuf,
     },
     /// A file of keys that has none.
@@ -168,7 +210,14 @@ impl CliError {
             }
             Self::SameFile { .. } => Fault::Usage,
             Self::ReadFile { .. } | Self::ForeignOutput { .. } => Fault::Model,
-            Self::MixedCache | Self::NoTerminal | Self::TextAndTokens | Self::NoTest => Fault::Usage,
+            Self::ChangedRequest { .. } | Self::ChangedSetup { .. } => Fault::Model,
+            Self::NoneServed { .. } => Fault::Request,
+            Self::SessionBusy { .. } => Fault::Machine,
+            Self::MixedCache
+            | Self::DraftRange { .. }
+            | Self::NoTerminal
+            | Self::TextAndTokens
+            | Self::NoTest => Fault::Usage,
             Self::GraphSetting { .. } | Self::NoDotDiff | Self::StepSize(_) => Fault::Usage,
             Self::Interrupted => Fault::Interrupted,
             Self::ReadStdin(_) | Self::Setup { .. } | Self::WriteFile { .. } | Self::WriteLogits(_) => {

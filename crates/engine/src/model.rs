@@ -125,8 +125,9 @@ impl Model {
         self.weights.clone()
     }
 
-    /// What sessions of this model are tied to; computed when it is first asked for.
-    pub(crate) fn fingerprint(&self) -> [u8; 32] {
+    /// A digest of hyper-parameters and of samples of the weights: what sessions of this model are tied to. Computed when it
+    /// is first asked for.
+    pub fn fingerprint(&self) -> [u8; 32] {
         *self.fingerprint.get_or_init(|| fingerprint(&self.description, &self.file))
     }
 

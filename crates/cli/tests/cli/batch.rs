@@ -210,13 +210,112 @@ fn a_file_of_something_else_is_left_alone() {
     let torn_input = r#"{"custom_id":"a","method":"POST""#;
     let texts =
         ["Dear diary,\n", "Dear diary", torn_input, &format!("{other}\n"), &format!("{other}\n{{x"), "[1]\n"];
-    for text in texts {
+    for text in &texts {
         fs::write(folder.path("out.jsonl"), text).unwrap();
         let refused = folder.command(&[]).assert().code(3);
-        assert!(stderr(&refused).contains("no answers to these requests"), "{}", stderr(&refused));
-        assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), text);
+        let told = "out.jsonl: line 1 is no answer to one of these requests";
+        assert!(stderr(&refused).contains(told), "{}", stderr(&refused));
+        assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), *text);
     }
     folder.command(&["-np", "0"]).assert().code(2);
     fs::remove_file(folder.path("in.jsonl")).unwrap();
     folder.command(&[]).assert().code(3);
+}
+
+#[test]
+fn an_answer_to_a_request_that_has_changed_is_not_taken_for_one() {
+    let folder = Folder::new();
+    let requests = [chat("a", "Hi", 2, 1), chat("b", "Ho", 2, 1), chat("c", "Hu", 2, 1)];
+    folder.write(&requests);
+    folder.command(&["-np", "1"]).assert().success();
+    let done = fs::read_to_string(folder.path("out.jsonl")).unwrap();
+    let refused = |more: &[&str], told: &str| {
+        let refused = folder.command(more).assert().code(3);
+        assert!(stderr(&refused).contains(told), "{}", stderr(&refused));
+        assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), done);
+    };
+    // Another model, or settings that answers depend on.
+    refused(&["-c", "64"], "out.jsonl: line 1 was answered by another model, or with another context size");
+    refused(&["-ctk", "f32", "-ctv", "f32"], "line 1 was answered by another model");
+    folder.command(&["-np", "2", "-t", "1", "--prompt-lookup", "3"]).assert().success();
+    // Another request by the same name.
+    folder.write(&[requests[0].clone(), chat("b", "Hey", 2, 1), requests[2].clone()]);
+    let at = done.lines().position(|line| line.contains(r#""custom_id":"b""#)).unwrap();
+    let told = format!("line {} answers line 2 of the requests as it was before it was changed", at + 1);
+    refused(&[], &told);
+    // Without its line it is answered anew, and the others are not.
+    let mut lines: Vec<&str> = done.lines().collect();
+    lines.remove(at);
+    fs::write(folder.path("out.jsonl"), lines.join("\n") + "\n").unwrap();
+    let done = folder.command(&[]).assert().success();
+    assert!(stderr(&done).contains("1 requests answered"), "{}", stderr(&done));
+    assert_eq!(by_id(&folder.answers()).len(), 3);
+}
+
+#[test]
+fn a_run_of_which_nothing_was_served_fails() {
+    let folder = Folder::new();
+    let wrong = request("a", "/v1/completions", &json!({ "prompt": "x", "temperature": "hot" }));
+    folder.write(&[wrong.clone(), request("b", "/v1/embeddings", &json!({}))]);
+    let done = folder.command(&[]).assert().code(4);
+    assert!(stderr(&done).contains("none of 2 requests could be served"), "{}", stderr(&done));
+    assert_eq!(folder.answers().len(), 2);
+    folder.command(&[]).assert().success();
+    fs::remove_file(folder.path("out.jsonl")).unwrap();
+    folder.write(&[wrong, chat("b", "Hi", 2, 1)]);
+    folder.command(&[]).assert().success();
+}
+
+#[test]
+fn bytes_that_are_no_text_spoil_their_line_only() {
+    let folder = Folder::new();
+    folder.write(&[chat("a", "Hi", 2, 1), chat("b", "Ho", 2, 1), chat("c", "Hu", 2, 1)]);
+    let mut bytes = fs::read(folder.path("in.jsonl")).unwrap();
+    let at = bytes.windows(2).position(|two| two == b"Ho").unwrap();
+    bytes[at] = 0xff;
+    let with_mark = [b"\xef\xbb\xbf", &bytes[..]].concat();
+    fs::write(folder.path("in.jsonl"), with_mark).unwrap();
+    folder.command(&[]).assert().success();
+    let answers = folder.answers();
+    let code = |i: usize| {
+        let id = format!("batch_req_{i:08}");
+        answers.iter().find(|a| a["id"] == id).unwrap()["response"]["status_code"].clone()
+    };
+    assert_eq!([code(1), code(2), code(3)], [json!(200), json!(400), json!(200)]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_output_that_cannot_grow_is_an_error_and_nothing_is_lost() {
+    let folder = Folder::new();
+    folder.write(&(0..12).map(|i| chat(&format!("r{i}"), "Hi", 20, i)).collect::<Vec<_>>());
+    let (input, output) = (folder.path("in.jsonl"), folder.path("out.jsonl"));
+    // Blocks of 512 or 1024 bytes, by the shell: room for a few answers.
+    let limited = format!(
+        "ulimit -f 4; exec {} batch {} {} -m {TINY} -np 2",
+        binary(),
+        input.display(),
+        output.display()
+    );
+    let stopped = std::process::Command::new("sh").args(["-c", &limited]).output().unwrap();
+    let told = String::from_utf8_lossy(&stopped.stderr);
+    assert_eq!(stopped.status.code(), Some(5), "{told}");
+    assert!(told.contains("cannot write") && told.contains("out.jsonl"), "{told}");
+    let text = fs::read(&output).unwrap();
+    let end = text.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+    assert!(end > 0 && text.len() <= 4096);
+    folder.command(&[]).assert().success();
+    assert!(fs::read(&output).unwrap().starts_with(&text[..end]));
+    assert_eq!(by_id(&folder.answers()).len(), 12);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_no_output() {
+    let folder = Folder::new();
+    folder.write(&[chat("a", "Hi", 2, 1)]);
+    let pipe = folder.path("out.jsonl");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let refused = folder.command(&[]).timeout(std::time::Duration::from_secs(60)).assert().code(5);
+    assert!(stderr(&refused).contains("it is no file"), "{}", stderr(&refused));
 }

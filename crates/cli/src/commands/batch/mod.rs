@@ -5,6 +5,7 @@
 
 mod answer;
 mod asked;
+mod fingerprint;
 mod input;
 mod output;
 
@@ -27,6 +28,7 @@ use crate::progress::{Meter, Unit};
 use crate::shell::Shell;
 use crate::{engine, files, report};
 
+use fingerprint::Fingerprint;
 use input::Line;
 use output::Output;
 
@@ -41,7 +43,9 @@ pub(super) fn run(args: &BatchArgs, shell: &mut Shell) -> anyhow::Result<()> {
     engine::claim_outputs(&args.context.compute, shell)?;
     let text = input::read(&args.input)?;
     let lines = input::lines(&text);
-    let output = Output::open(&args.output, &lines)?;
+    let model = engine::load(args.model.as_deref().unwrap_or(DEFAULT_MODEL), &args.open)?;
+    let setup = fingerprint::of_setup(&model, &engine::planned(&model, &args.context, args.parallel, shell)?);
+    let output = Output::open(&args.output, &lines, setup)?;
     let (n_lines, left) = (lines.len(), output.left(lines));
     if left.len() < n_lines {
         report::note(format_args!("{} of {n_lines} requests are answered already", n_lines - left.len()));
@@ -68,8 +72,12 @@ pub(super) fn run(args: &BatchArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let closed = batch.engine.close();
     let totals = done?;
     let mut context = closed?;
-    report::note(totals);
-    engine::finish(&mut context, &args.context.compute, shell)
+    report::note(&totals);
+    engine::finish(&mut context, &args.context.compute, shell)?;
+    match totals.n_failed == totals.n_answered {
+        true => Err(CliError::NoneServed { n_requests: totals.n_failed, path: args.output.clone() }.into()),
+        false => Ok(()),
+    }
 }
 
 /// What was answered in this run.
@@ -102,6 +110,7 @@ struct Batch<'a> {
     templates: Templates,
     name: String,
     engine: Engine,
+    setup: Fingerprint,
     left: &'a [Line<'a>],
     next: AtomicUsize,
     is_stopped: AtomicBool,
@@ -190,7 +199,7 @@ impl Batch<'_> {
         });
         let (asked, mut prepared) = match prepared {
             Ok(prepared) => prepared,
-            Err(error) => return Ok(Some(failed(line, &error))),
+            Err(error) => return Ok(Some(self.failed(line, &error))),
         };
         let mut all = Vec::new();
         for job in std::mem::take(&mut prepared.jobs) {
@@ -199,7 +208,7 @@ impl Batch<'_> {
                 Ok(None) => return Ok(None),
                 Err(_) if self.is_stopped.load(Ordering::Relaxed) => return Ok(None),
                 Err(error) if matches!(error.fault(), Fault::BadRequest | Fault::Unsupported) => {
-                    return Ok(Some(failed(line, &ApiError::from(&error))));
+                    return Ok(Some(self.failed(line, &ApiError::from(&error))));
                 }
                 Err(error) => return Err(error),
             }
@@ -207,7 +216,7 @@ impl Batch<'_> {
         let n_tokens =
             all.iter().filter_map(|whole| whole.finished.as_ref()).map(|it| it.n_completion()).sum();
         let body = asked.body(&line.answer_id(), &self.name, model, &prepared, all);
-        Ok(Some(Finished { line: answer::success(line, &body), n_tokens, is_error: false }))
+        Ok(Some(Finished { line: answer::success(line, self.setup, &body), n_tokens, is_error: false }))
     }
 
     /// One answer; `None` if it was not made because all is over.
@@ -220,8 +229,8 @@ impl Batch<'_> {
         }
         Ok(Some(Whole::of(self.engine.model(), n_prompt, generated, reader)))
     }
-}
 
-fn failed(line: &Line<'_>, error: &ApiError) -> Finished {
-    Finished { line: answer::failure(line, error), n_tokens: 0, is_error: true }
+    fn failed(&self, line: &Line<'_>, error: &ApiError) -> Finished {
+        Finished { line: answer::failure(line, self.setup, error), n_tokens: 0, is_error: true }
+    }
 }

@@ -4,13 +4,14 @@
 //! again. Lines that are whole were reported, and are never touched. What does not begin as an answer does was not written
 //! here, and is never cut off.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::fingerprint::Fingerprint;
 use super::input::Line;
 use crate::error::CliError;
 
@@ -20,14 +21,14 @@ const LINE_START: &[u8] = br#"{"id":"batch_req_"#;
 pub(super) struct Output {
     path: PathBuf,
     file: File,
-    /// Names of requests, and of the answers that are there, by those of the answers.
-    reported: HashMap<String, Value>,
+    /// Names of the answers that are there.
+    reported: HashSet<String>,
 }
 
 impl Output {
     /// Opens or makes the file, finds out what it reports on, and cuts off what is no whole line. A file that has other
     /// lines than answers to these requests is refused and left as it is.
-    pub(super) fn open(path: &Path, lines: &[Line<'_>]) -> Result<Output, CliError> {
+    pub(super) fn open(path: &Path, lines: &[Line<'_>], setup: Fingerprint) -> Result<Output, CliError> {
         let failed = |source| CliError::WriteFile { path: path.into(), source };
         let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
@@ -38,8 +39,8 @@ impl Output {
             TryLockError::WouldBlock => failed(std::io::Error::other("another process is writing to it")),
             TryLockError::Error(e) => failed(e),
         })?;
-        let mut output = Output { path: path.into(), file, reported: HashMap::new() };
-        let end = output.recover(lines)?;
+        let mut output = Output { path: path.into(), file, reported: HashSet::new() };
+        let end = output.recover(lines, setup)?;
         output.file.set_len(end).map_err(failed)?;
         output.file.seek(SeekFrom::End(0)).map_err(failed)?;
         output.file.sync_all().map_err(failed)?;
@@ -48,7 +49,7 @@ impl Output {
 
     /// The requests that have no answer yet.
     pub(super) fn left<'a>(&self, lines: Vec<Line<'a>>) -> Vec<Line<'a>> {
-        lines.into_iter().filter(|line| !self.reported.contains_key(&line.answer_id())).collect()
+        lines.into_iter().filter(|line| !self.reported.contains(&line.answer_id())).collect()
     }
 
     /// Appends a line, and waits until it is on disk.
@@ -61,29 +62,49 @@ impl Output {
     }
 
     /// Reads what is there; gives the end of the last whole line.
-    fn recover(&mut self, lines: &[Line<'_>]) -> Result<u64, CliError> {
+    fn recover(&mut self, lines: &[Line<'_>], setup: Fingerprint) -> Result<u64, CliError> {
         let failed = |source| CliError::WriteFile { path: self.path.clone(), source };
-        let asked: HashMap<String, &Value> = lines.iter().map(|l| (l.answer_id(), &l.custom_id)).collect();
-        let (mut end, mut text) = (0, Vec::new());
+        let asked: HashMap<String, &Line<'_>> = lines.iter().map(|line| (line.answer_id(), line)).collect();
+        let (mut end, mut text, mut number) = (0, Vec::new(), 0);
         let mut input = BufReader::new(&self.file);
         loop {
             text.clear();
+            number += 1;
             let n = input.read_until(b'\n', &mut text).map_err(failed)?;
             if text.last() != Some(&b'\n') {
                 let is_ours = text.iter().zip(LINE_START).all(|(have, want)| have == want);
-                return if is_ours { Ok(end) } else { Err(self.foreign()) };
+                return if is_ours { Ok(end) } else { Err(self.foreign(number)) };
             }
             end += n as u64;
             let answer: Value = serde_json::from_slice(&text).unwrap_or_default();
-            let id = answer["id"].as_str().unwrap_or_default().to_owned();
-            if asked.get(&id).is_none_or(|custom_id| **custom_id != answer["custom_id"]) {
-                return Err(self.foreign());
-            }
-            self.reported.insert(id, answer["custom_id"].clone());
+            let id = answer["id"].as_str().unwrap_or_default();
+            let line = asked.get(id).filter(|line| line.custom_id == answer["custom_id"]);
+            let line = line.ok_or_else(|| self.foreign(number))?;
+            self.check(number, line, setup, &answer["response"]["request_id"])?;
+            self.reported.insert(id.to_owned());
         }
     }
 
-    fn foreign(&self) -> CliError {
-        CliError::ForeignOutput { path: self.path.clone() }
+    /// Whether the answer on line `number` still is one to `line`, by what it says of where it comes from.
+    fn check(
+        &self,
+        number: usize,
+        line: &Line<'_>,
+        setup: Fingerprint,
+        request_id: &Value,
+    ) -> Result<(), CliError> {
+        let request_id = request_id.as_str().unwrap_or_default();
+        let path = self.path.clone();
+        if !request_id.starts_with(&line.request_id_start()) {
+            return Err(CliError::ChangedRequest { path, number, request: line.number });
+        }
+        if request_id != line.request_id(setup) {
+            return Err(CliError::ChangedSetup { path, number });
+        }
+        Ok(())
+    }
+
+    fn foreign(&self, number: usize) -> CliError {
+        CliError::ForeignOutput { path: self.path.clone(), number }
     }
 }
