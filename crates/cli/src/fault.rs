@@ -40,7 +40,7 @@ pub(crate) const FAULTS: [(Fault, &str); 6] = [
     (Fault::Request, "a request that the model cannot serve, such as a prompt longer than the context"),
     (Fault::Machine, "this machine: memory, disk, network or device"),
     (Fault::Bug, "a fault in minfer itself"),
-    (Fault::Interrupted, "stopped by Ctrl-C"),
+    (Fault::Interrupted, "stopped by Ctrl-C (by SIGTERM it is 143)"),
 ];
 
 impl Fault {

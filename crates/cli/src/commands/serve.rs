@@ -9,7 +9,7 @@ use crate::args::{LogFormat, LogLevel, ServeArgs};
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::shell::Shell;
-use crate::{engine, report};
+use crate::{engine, interrupt, report};
 
 /// How often it is asked whether to stop.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -29,7 +29,7 @@ pub(super) fn run(args: &ServeArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let engine = hosted.engine.clone();
     let server = listening.open(hosted);
     // Until here SIGTERM ends the process, as there is nobody to be waited for.
-    server.stop_on_sigterm()?;
+    stop_on_sigterm(&server)?;
     report::note(format_args!("listening on {url}"));
     wait(&server);
     server.join();
@@ -73,6 +73,13 @@ fn config(args: &ServeArgs) -> ServerConfig {
 fn tls(args: &ServeArgs) -> Option<TlsFiles> {
     let (cert, key) = args.ssl_cert_file.clone().zip(args.ssl_key_file.clone())?;
     Some(TlsFiles { cert, key })
+}
+
+/// Has SIGTERM stop the server, which then gives its requests their time.
+pub(super) fn stop_on_sigterm(server: &Server) -> anyhow::Result<()> {
+    server.stop_on_sigterm()?;
+    interrupt::leave_termination();
+    Ok(())
 }
 
 /// Waits until the server has stopped; Ctrl-C asks it to.

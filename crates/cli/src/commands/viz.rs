@@ -21,7 +21,7 @@ pub(super) fn run(args: &VizArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let names = serve::names(&[], name, &model);
     let hosted = Hosted { engine: engine.clone(), names, insight };
     let server = Server::start(hosted, ServerConfig { port: args.port, ..ServerConfig::default() })?;
-    server.stop_on_sigterm()?;
+    serve::stop_on_sigterm(&server)?;
     let url = format!("http://{}/graph", server.addr());
     writeln!(shell.out, "{url}")?;
     shell.out.flush()?;

@@ -227,3 +227,16 @@ fn fusion_can_be_switched_off_without_a_change() {
     let assert = minfer(["run", TINY, "hi"].iter().chain(&FIXED)).envs(switches).assert().success();
     assert_eq!(stdout(&assert), answer(&[TINY, "hi"], ""));
 }
+
+#[test]
+fn what_a_prompt_loses_to_the_context_is_told() {
+    let prompt = "x".repeat(300);
+    let args = ["run", TINY, "--no-template", "-c", "64", "-n", "2", "--no-timings", "-p", &prompt];
+    minfer(args).assert().code(4);
+    let done = minfer(args.iter().chain(&["--context-shift", "--keep", "8"])).assert().success();
+    let told = stderr(&done);
+    assert!(
+        told.contains("the context is full: ") && told.contains(" tokens are dropped, after the first 8"),
+        "{told}"
+    );
+}

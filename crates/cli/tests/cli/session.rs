@@ -42,3 +42,41 @@ fn what_is_no_session_is_refused_and_left_alone() {
     let args = RUN.iter().copied().chain(["x", "--session-ro", "--session", missing.to_str().unwrap()]);
     minfer(args).assert().code(5);
 }
+
+/// A run that goes on until it is stopped, once it has said something.
+#[cfg(unix)]
+fn running(session: &str) -> std::process::Child {
+    use std::io::Read;
+    let args = ["run", TINY, "--no-template", "-n", "100000", "--context-shift", "--ignore-eos", "-p", "abc"];
+    let mut child = std::process::Command::new(binary())
+        .args(args.iter().chain(&["--session", session]))
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    child
+}
+
+#[cfg(unix)]
+#[test]
+fn a_session_is_for_one_run_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let session = path.to_str().unwrap();
+    let run = |more: &[&str]| minfer(RUN.iter().chain(&["abc", "--session", session]).chain(more)).assert();
+    run(&[]).success();
+    let held = fs::read(&path).unwrap();
+    let mut other = running(session);
+    let refused = run(&[]).code(5);
+    assert!(stderr(&refused).contains("is in use by another run"), "{}", stderr(&refused));
+    run(&["--session-ro"]).success();
+    // Asked to end, it leaves the session as it was and nothing beside it.
+    let killed = std::process::Command::new("kill").arg(other.id().to_string()).status().unwrap();
+    assert!(killed.success());
+    drop(other.stdout.take());
+    assert_eq!(other.wait().unwrap().code(), Some(143));
+    assert_eq!(fs::read(&path).unwrap(), held);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    run(&[]).success();
+}

@@ -61,6 +61,8 @@ pub(crate) struct Task {
     prompt_logprobs: Vec<StepLogprobs>,
     departure: Option<Departure>,
     dropped: Vec<Dropped>,
+    /// How many of these were told.
+    n_told: usize,
     pub(crate) speculator: Speculator,
     timings: Timings,
     began: Option<Instant>,
@@ -109,6 +111,7 @@ impl Task {
             prompt_logprobs: Vec::new(),
             departure: None,
             dropped,
+            n_told: 0,
             speculator: Speculator::new(params.speculation),
             timings: Timings::default(),
             began: None,

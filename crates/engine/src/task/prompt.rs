@@ -61,6 +61,7 @@ impl Task {
         if self.first_logits.is_some() {
             return ControlFlow::Continue(());
         }
+        self.tell_dropped(sink)?;
         let total = self.timings.n_prompt;
         sink(Event::Prompt { done: (total + n_read).saturating_sub(self.n_prompt), total })
     }

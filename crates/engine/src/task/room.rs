@@ -27,8 +27,17 @@ impl Task {
         context.truncate(seq, keep);
         // The penalties see what a run over the kept text would see.
         self.sampler.set_history(&self.text)?;
-        let goes_on = sink(Event::Dropped(dropped)).is_continue();
+        let goes_on = self.tell_dropped(sink).is_continue();
         Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(FinishReason::Interrupted) })
+    }
+
+    /// Tells of what was dropped and is not told yet: of the prompt, when its reading begins.
+    pub(super) fn tell_dropped(&mut self, sink: Sink<'_>) -> ControlFlow<()> {
+        while let Some(dropped) = self.dropped.get(self.n_told) {
+            self.n_told += 1;
+            sink(Event::Dropped(*dropped))?;
+        }
+        ControlFlow::Continue(())
     }
 
     pub(super) fn can_drop(&self) -> bool {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use minfer_engine::sampler::SamplerState;
 use minfer_engine::{Context, Generated, SeqId};
 
+use super::lock::SessionLock;
 use crate::report;
 
 /// Where the session is kept, if it is.
@@ -12,6 +13,8 @@ pub(super) struct Keeper {
     pub(super) path: Option<PathBuf>,
     /// Whether the file stays as it is.
     pub(super) is_read_only: bool,
+    /// Keeps other runs away from it.
+    pub(super) _lock: Option<SessionLock>,
 }
 
 impl Keeper {
