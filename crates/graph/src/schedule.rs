@@ -169,6 +169,11 @@ impl Scheduler {
         self.profile.get_or_insert_default();
     }
 
+    /// Puts a profile in the place of the present one, or none; gives the one that was there.
+    pub fn set_profile(&mut self, profile: Option<Profile>) -> Option<Profile> {
+        std::mem::replace(&mut self.profile, profile)
+    }
+
     /// Times so far, if they are taken.
     pub fn profile(&self) -> Option<&Profile> {
         self.profile.as_ref()

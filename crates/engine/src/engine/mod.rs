@@ -1,8 +1,8 @@
 //! Many requests at once over one context.
 
-mod draft;
 mod pace;
 mod queue;
+mod reports;
 mod stats;
 mod stream;
 #[cfg(test)]

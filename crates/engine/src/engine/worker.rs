@@ -26,6 +26,8 @@ use super::stream::Events;
 pub(super) enum Command {
     /// A request.
     Submit(Box<Job>),
+    /// A look at the context.
+    Look(Box<dyn FnOnce(&mut Context) + Send>),
     /// End everything.
     Close,
 }
@@ -115,6 +117,7 @@ impl Worker {
                 // It came while the engine was being closed.
                 Ok(Command::Submit(job)) if self.is_closing => self.interrupt(*job),
                 Ok(Command::Submit(job)) => self.queue.push(*job),
+                Ok(Command::Look(look)) => look(&mut self.context),
                 Ok(Command::Close) => {
                     self.is_closing = true;
                     self.cancel_all();
