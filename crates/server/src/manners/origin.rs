@@ -20,11 +20,14 @@ pub(super) async fn check(
     next: Next,
 ) -> Result<Response, ApiError> {
     let config = front.config();
-    // HTTP/2 and absolute forms have the host in the address.
-    let uri_host = request.uri().authority().map(|authority| authority.as_str());
-    let host = text(request.headers(), header::HOST).or(uri_host);
-    if config.host.is_loopback() && host.is_some_and(|host| !is_this_machine(host)) {
+    // An address in its absolute form has the host, too, and may disagree with the header: all of them count.
+    let mut hosts = hosts(&request);
+    if config.host.is_loopback() && hosts.iter().any(|host| !is_this_machine(host)) {
         return Err(refused("host_not_allowed", "this server answers to localhost and its addresses only"));
+    }
+    let host = hosts.pop();
+    if hosts.iter().any(|other| Some(*other) != host) {
+        return Err(ApiError::bad("invalid_host", "the request names more than one host"));
     }
     match text(request.headers(), header::ORIGIN) {
         Some(origin) if !may_call(origin, host, &config.cors_origins) => {
@@ -34,13 +37,23 @@ pub(super) async fn check(
     }
 }
 
+/// What the request says whom it is for: its headers first, then its address.
+fn hosts(request: &Request) -> Vec<&str> {
+    let headers = request.headers().get_all(header::HOST);
+    let in_headers = headers.iter().map(|value| value.to_str().unwrap_or(UNREADABLE));
+    in_headers.chain(request.uri().authority().map(|authority| authority.as_str())).collect()
+}
+
 fn refused(code: &'static str, message: &str) -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, code, message)
 }
 
+/// Stands for a header that is no text; it is nobody's name.
+const UNREADABLE: &str = "?";
+
 /// A header that is no text is as one that nobody knows.
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
-    headers.get(name).map(|value| value.to_str().unwrap_or("?"))
+    headers.get(name).map(|value| value.to_str().unwrap_or(UNREADABLE))
 }
 
 fn may_call(origin: &str, host: Option<&str>, listed: &[String]) -> bool {

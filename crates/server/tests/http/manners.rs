@@ -1,6 +1,6 @@
 //! Keys, limits, leaving.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 
 use minfer_engine::EngineParams;
@@ -64,16 +64,38 @@ fn other_pages_and_other_names_are_refused() {
     let page = ask("origin", "https://elsewhere.example");
     assert_eq!((page.status, code(&page).as_deref()), (403, Some("origin_not_allowed")));
     assert_eq!(ask("origin", "http://localhost").status, 200);
-    let mut stream = TcpStream::connect(server.addr()).unwrap();
-    stream
-        .write_all(b"GET /health HTTP/1.1\r\nhost: elsewhere.example\r\nconnection: close\r\n\r\n")
-        .unwrap();
-    let mut rebound = String::new();
-    stream.read_to_string(&mut rebound).unwrap();
-    assert!(
-        rebound.starts_with("HTTP/1.1 403") && rebound.contains("localhost and its addresses"),
-        "{rebound}"
-    );
+    let whose = |address: &str, hosts: &[&str]| {
+        let hosts: String = hosts.iter().map(|host| format!("host: {host}\r\n")).collect();
+        let mut stream = TcpStream::connect(server.addr()).unwrap();
+        let head = format!("GET {address} HTTP/1.1\r\n{hosts}connection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        read_reply(&mut stream)
+    };
+    for (address, hosts) in [
+        ("/health", &["elsewhere.example"][..]),
+        ("/health", &["elsewhere.example", "localhost"]),
+        ("/health", &["localhost", "elsewhere.example"]),
+        ("http://elsewhere.example/health", &["localhost"]),
+        ("http://localhost/health", &["elsewhere.example"]),
+        ("/health", &[""]),
+    ] {
+        let refused = whose(address, hosts);
+        assert_eq!(refused.status, 403, "{address} {hosts:?}");
+        assert!(refused.text().contains("localhost and its addresses"), "{}", refused.text());
+    }
+    assert_eq!(whose("http://localhost/health", &["localhost"]).status, 200);
+    assert_eq!(whose("/health", &["localhost", "127.0.0.1"]).status, 400);
+}
+
+#[test]
+fn what_no_endpoint_can_read_is_an_error_of_the_usual_shape() {
+    let server = start();
+    let gzip =
+        send(server.addr(), "POST", "/v1/chat/completions", &[("content-encoding", "gzip")], b"\x1f\x8b");
+    assert_eq!((gzip.status, &gzip.json()["error"]["code"]), (415, &json!("unsupported_encoding")));
+    let error = server.get("/v1/models/%ff%fe");
+    let code = &error.json()["error"]["code"];
+    assert_eq!((error.status, code), (400, &json!("invalid_request")), "{}", error.text());
 }
 
 #[test]
