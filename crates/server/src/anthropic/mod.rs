@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::answer::respond;
-use crate::body::{Json, JsonBody};
+use crate::body::{Json, RawBody};
 use crate::chat::{self, blocking};
 use crate::error::ApiError;
 use crate::frames::Framing;
@@ -26,8 +26,8 @@ pub(crate) fn routes(routes: Routes) -> Routes {
     routes.post("/v1/messages", create).post("/v1/messages/count_tokens", count_tokens)
 }
 
-async fn create(State(app): State<SharedApp>, JsonBody(body): JsonBody) -> Result<Response, ApiError> {
-    let call = MessagesCall::read(body)?;
+async fn create(State(app): State<SharedApp>, body: RawBody) -> Result<Response, ApiError> {
+    let call = body.read(MessagesCall::read).await?;
     app.check_model(call.model.as_deref())?;
     let id = app.new_id("msg_");
     let answers = chat::open(&app, call.request).await?;
@@ -40,8 +40,8 @@ async fn create(State(app): State<SharedApp>, JsonBody(body): JsonBody) -> Resul
     Ok(Json(message_body(&id, app.name(), &whole)).into_response())
 }
 
-async fn count_tokens(State(app): State<SharedApp>, JsonBody(body): JsonBody) -> Result<Json, ApiError> {
-    let call = MessagesCall::read_to_count(body)?;
+async fn count_tokens(State(app): State<SharedApp>, body: RawBody) -> Result<Json, ApiError> {
+    let call = body.read(MessagesCall::read_to_count).await?;
     app.check_model(call.model.as_deref())?;
     let n = blocking(&app, move |app| {
         let text = app.templates().render(&call.request)?;

@@ -8,6 +8,7 @@ use super::{content, tools};
 use crate::chat::{ChatRequest, ResponseFormat, Settings};
 use crate::error::ApiError;
 use crate::fields::Fields;
+use crate::openai::settings::MAX_STOP_BYTES;
 
 /// Most stop strings.
 const MAX_STOP: usize = 64;
@@ -89,8 +90,8 @@ impl MessagesCall {
 
 fn stop(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
     let stop = fields.strings("stop_sequences", MAX_STOP)?.unwrap_or_default();
-    if stop.iter().any(|text| text.trim().is_empty()) {
-        return Err(fields.wrong("stop_sequences", "texts that are not empty"));
+    if stop.iter().any(|text| text.trim().is_empty() || text.len() > MAX_STOP_BYTES) {
+        return Err(fields.wrong("stop_sequences", format_args!("texts of 1 to {MAX_STOP_BYTES} bytes")));
     }
     Ok(stop)
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::body::whole_body;
 use super::stream::CompletionStream;
 use crate::answer::{Answers, Job, respond};
-use crate::body::{Json, JsonBody};
+use crate::body::{Json, RawBody};
 use crate::chat::{Settings, blocking, prompt_jobs};
 use crate::error::ApiError;
 use crate::fields::{Fields, whole};
@@ -178,11 +178,8 @@ fn mixed(list: Vec<Value>) -> Option<RawPrompt> {
     (!parts.is_empty()).then_some(RawPrompt(parts))
 }
 
-pub(super) async fn create(
-    State(app): State<SharedApp>,
-    JsonBody(body): JsonBody,
-) -> Result<Response, ApiError> {
-    answer(&app, RawCompletion::read(body)?).await
+pub(super) async fn create(State(app): State<SharedApp>, body: RawBody) -> Result<Response, ApiError> {
+    answer(&app, body.read(RawCompletion::read).await?).await
 }
 
 /// Runs what was read.

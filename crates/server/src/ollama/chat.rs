@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::stream::{LineStream, Shape, final_line};
 use super::{messages, now, options};
 use crate::answer::{Call, Whole, respond};
-use crate::body::{Json, JsonBody};
+use crate::body::{Json, RawBody};
 use crate::chat::{self, ChatRequest, ToolChoice};
 use crate::error::ApiError;
 use crate::fields::Fields;
@@ -44,11 +44,8 @@ impl OllamaChat {
     }
 }
 
-pub(super) async fn create(
-    State(app): State<SharedApp>,
-    JsonBody(body): JsonBody,
-) -> Result<Response, ApiError> {
-    let call = OllamaChat::read(body)?;
+pub(super) async fn create(State(app): State<SharedApp>, body: RawBody) -> Result<Response, ApiError> {
+    let call = body.read(OllamaChat::read).await?;
     app.check_model(Some(&call.model))?;
     if call.request.messages.is_empty() {
         return Ok(Json(loaded(&call.model)).into_response());

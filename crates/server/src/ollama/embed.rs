@@ -5,7 +5,7 @@ use std::time::Instant;
 use axum::extract::State;
 use serde_json::json;
 
-use crate::body::{Json, JsonBody};
+use crate::body::{Json, RawBody};
 use crate::embed::{embed, shorten};
 use crate::error::ApiError;
 use crate::fields::Fields;
@@ -15,9 +15,9 @@ use crate::state::{App, SharedApp};
 const MAX_INPUTS: usize = 2048;
 
 /// The endpoint.
-pub(super) async fn create(State(app): State<SharedApp>, JsonBody(body): JsonBody) -> Result<Json, ApiError> {
+pub(super) async fn create(State(app): State<SharedApp>, body: RawBody) -> Result<Json, ApiError> {
     let start = Instant::now();
-    let mut fields = Fields::of_body(body)?;
+    let mut fields = body.read(Fields::of_body).await?;
     app.check_model(Some(&fields.required_string("model")?))?;
     let texts = fields.strings("input", MAX_INPUTS)?;
     let texts = texts.ok_or_else(|| fields.wrong("input", "a text or a list of texts"))?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::stream::{LineStream, Shape, final_line};
 use super::{messages, now, options};
 use crate::answer::{Answers, Job, Whole, respond};
-use crate::body::{Json, JsonBody};
+use crate::body::{Json, RawBody};
 use crate::chat::{self, ChatRequest, blocking, prompt_jobs};
 use crate::error::ApiError;
 use crate::fields::Fields;
@@ -85,11 +85,8 @@ fn context(fields: &mut Fields) -> Result<Vec<u32>, ApiError> {
     tokens.ok_or_else(|| fields.wrong("context", "a list of token ids"))
 }
 
-pub(super) async fn create(
-    State(app): State<SharedApp>,
-    JsonBody(body): JsonBody,
-) -> Result<Response, ApiError> {
-    let call = Arc::new(OllamaGenerate::read(body)?);
+pub(super) async fn create(State(app): State<SharedApp>, body: RawBody) -> Result<Response, ApiError> {
+    let call = Arc::new(body.read(OllamaGenerate::read).await?);
     app.check_model(Some(&call.model))?;
     if call.prompt.is_empty() {
         return Ok(Json(loaded(&call.model)).into_response());

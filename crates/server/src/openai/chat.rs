@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::usage::{Usage, finish_reason, timings};
 use super::{FINGERPRINT, chat_stream, logprobs, messages, settings, tools};
 use crate::answer::{Call, Whole, respond};
-use crate::body::{Json, JsonBody};
+use crate::body::{Json, RawBody};
 use crate::chat::{self, ChatRequest};
 use crate::error::ApiError;
 use crate::fields::Fields;
@@ -136,11 +136,8 @@ pub(super) struct Head {
 }
 
 /// The endpoint.
-pub(super) async fn create(
-    State(app): State<SharedApp>,
-    JsonBody(body): JsonBody,
-) -> Result<Response, ApiError> {
-    let call = ChatCall::read(body)?;
+pub(super) async fn create(State(app): State<SharedApp>, body: RawBody) -> Result<Response, ApiError> {
+    let call = body.read(ChatCall::read).await?;
     app.check_model(call.model.as_deref())?;
     let head = Head { id: app.new_id("chatcmpl-"), created: unix_now(), model: app.name().to_owned() };
     let answers = chat::open(&app, call.request).await?;

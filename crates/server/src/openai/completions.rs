@@ -12,7 +12,7 @@ use super::completion_stream::CompletionStream;
 use super::prompt::Prompt;
 use super::{chat, settings};
 use crate::answer::{Answers, Job, respond};
-use crate::body::{Json, JsonBody};
+use crate::body::{Json, RawBody};
 use crate::chat::{Settings, blocking, prompt_jobs};
 use crate::error::ApiError;
 use crate::fields::Fields;
@@ -119,11 +119,8 @@ fn best_of(fields: &mut Fields, n: usize, stream: bool) -> Result<usize, ApiErro
 }
 
 /// The endpoint.
-pub(super) async fn create(
-    State(app): State<SharedApp>,
-    JsonBody(body): JsonBody,
-) -> Result<Response, ApiError> {
-    let call = CompletionCall::read(body)?;
+pub(super) async fn create(State(app): State<SharedApp>, body: RawBody) -> Result<Response, ApiError> {
+    let call = body.read(CompletionCall::read).await?;
     app.check_model(call.model.as_deref())?;
     for prompt in &call.prompts {
         app.check_length(prompt.n_bytes(), "prompt")?;

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::prompt::Prompt;
-use crate::body::{Json, JsonBody};
+use crate::body::{Json, RawBody};
 use crate::chat::blocking;
 use crate::embed::{embed, shorten};
 use crate::error::ApiError;
@@ -22,10 +22,15 @@ const MAX_INPUTS: usize = 2048;
 const FORMATS: [&str; 2] = ["float", "base64"];
 
 /// The endpoint.
-pub(super) async fn create(State(app): State<SharedApp>, JsonBody(body): JsonBody) -> Result<Json, ApiError> {
-    let mut fields = Fields::of_body(body)?;
+pub(super) async fn create(State(app): State<SharedApp>, body: RawBody) -> Result<Json, ApiError> {
+    let read = |body| {
+        let mut fields = Fields::of_body(body)?;
+        let inputs = Prompt::read(&mut fields, "input", MAX_INPUTS);
+        Ok((fields, inputs))
+    };
+    let (mut fields, inputs) = body.read(read).await?;
     app.check_model(fields.string("model")?.as_deref())?;
-    let inputs = Prompt::read(&mut fields, "input", MAX_INPUTS)?;
+    let inputs = inputs?;
     let is_base64 = fields.one_of("encoding_format", &FORMATS)? == Some(1);
     let n_embd = app.model().description().hparams().n_embd;
     let dimensions = fields.count("dimensions", 1..=n_embd)?;

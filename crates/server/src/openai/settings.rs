@@ -16,6 +16,9 @@ const MAX_N: usize = 128;
 /// Most stop strings; OpenAI takes 4.
 const MAX_STOP: usize = 64;
 
+/// Longest stop string, in bytes.
+pub(crate) const MAX_STOP_BYTES: usize = 4096;
+
 /// Most tokens with a bias.
 const MAX_BIAS: usize = 4096;
 
@@ -126,8 +129,8 @@ fn seed(fields: &mut Fields) -> Result<Option<u64>, ApiError> {
 
 fn stop(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
     let stop = fields.strings("stop", MAX_STOP)?.unwrap_or_default();
-    if stop.iter().any(String::is_empty) {
-        return Err(fields.wrong("stop", "texts that are not empty"));
+    if stop.iter().any(|text| text.is_empty() || text.len() > MAX_STOP_BYTES) {
+        return Err(fields.wrong("stop", format_args!("texts of 1 to {MAX_STOP_BYTES} bytes")));
     }
     Ok(stop)
 }
@@ -212,6 +215,7 @@ mod tests {
             ("n", json!(-1)),
             ("stop", json!([1])),
             ("stop", json!("")),
+            ("stop", json!("x".repeat(MAX_STOP_BYTES + 1))),
             ("logit_bias", json!({ "x": 1 })),
             ("logit_bias", json!({ "1": 101 })),
             ("logit_bias", json!([[1]])),

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
 use crate::answer::respond;
-use crate::body::{Json, JsonBody};
+use crate::body::{Json, RawBody};
 use crate::chat;
 use crate::error::ApiError;
 use crate::frames::Framing;
@@ -21,12 +21,10 @@ use request::ResponsesCall;
 use stream::ResponseStream;
 
 /// The endpoint.
-pub(super) async fn create(
-    State(app): State<SharedApp>,
-    JsonBody(body): JsonBody,
-) -> Result<Response, ApiError> {
-    let object = Object::of_request(&app, &body);
-    let call = ResponsesCall::read(body)?;
+pub(super) async fn create(State(app): State<SharedApp>, body: RawBody) -> Result<Response, ApiError> {
+    let of_app = app.clone();
+    let read = move |body| Ok((Object::of_request(&of_app, &body), ResponsesCall::read(body)?));
+    let (object, call) = body.read(read).await?;
     app.check_model(call.model.as_deref())?;
     let mut answers = chat::open(&app, call.request).await?;
     let mut items = Items::new(&app);
