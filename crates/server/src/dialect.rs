@@ -60,9 +60,10 @@ impl Dialect {
     }
 }
 
-/// Clients look for the type that says whether the server is there at all.
+/// Clients look for the types that say whether the server is there at all, and whether it can do what was asked.
 fn llama_cpp_error(error: &ApiError) -> Value {
     let kind = match error.status.as_u16() {
+        501 => "not_supported_error",
         503 => "unavailable_error",
         _ => openai::error_type(error),
     };

@@ -53,6 +53,12 @@ impl Answers {
         if app.is_draining() {
             return Err(ApiError::stopping());
         }
+        let n_most = app.engine().max_queue();
+        if jobs.len() > n_most {
+            // It would find the queue full whenever it came.
+            let message = format!("{} answers are more than the {n_most} that may wait at once", jobs.len());
+            return Err(ApiError::bad("too_many_answers", message).at("n"));
+        }
         let n_prompt = jobs.first().map_or(0, |job| job.request.prompt.len());
         let notes = Notes::current();
         // Answers to one prompt stand side by side; the log counts it once.

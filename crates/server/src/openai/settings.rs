@@ -31,7 +31,7 @@ const MAX_DEADLINE_MS: i64 = 86_400_000;
 const ANY: std::ops::RangeInclusive<f32> = f32::MIN..=f32::MAX;
 
 /// What changes no answer.
-const IGNORED: [&str; 12] = [
+const IGNORED: [&str; 11] = [
     "user",
     "metadata",
     "store",
@@ -40,7 +40,6 @@ const IGNORED: [&str; 12] = [
     "prompt_cache_key",
     "prompt_cache_retention",
     "verbosity",
-    "id_slot",
     "samplers",
     "timings_per_token",
     "return_progress",
@@ -60,6 +59,8 @@ const ABSENT: [(&str, f64); 6] = [
 pub(crate) fn read(fields: &mut Fields) -> Result<Settings, ApiError> {
     fields.ignore(&IGNORED);
     refuse_absent(fields)?;
+    // Requests share no fixed places: any will do.
+    fields.integer("id_slot", -1..=i64::MAX)?;
     let params = GenerateParams {
         sampler: sampler(fields)?,
         stop: stop(fields)?,
@@ -222,6 +223,8 @@ mod tests {
             ("mirostat", json!(2)),
             ("repeat_penalty", json!(0)),
             ("deadline_ms", json!(0)),
+            ("id_slot", json!("x")),
+            ("id_slot", json!(-2)),
         ] {
             let error = settings(json!({ name: value.clone() })).unwrap_err();
             assert_eq!(error.param.as_deref(), Some(name), "{value}");

@@ -92,3 +92,12 @@ fn the_best_of_several_are_the_most_probable() {
     assert!((mean(&one, 0) - best).abs() < 1e-9);
     assert_eq!(one["usage"]["completion_tokens"], 32);
 }
+
+#[test]
+fn more_answers_than_can_ever_wait_are_refused_for_good() {
+    let server = start_with(&minfer_engine::EngineParams { max_queue: 8, ..small() }, config());
+    let ask = |n: usize| server.complete(json!({ "prompt": ["a", "b", "c"], "n": n, "max_tokens": 1 }));
+    assert_eq!(ask(2).status, 200);
+    let error = ask(3).json()["error"].clone();
+    assert_eq!((&error["code"], &error["param"]), (&json!("too_many_answers"), &json!("n")), "{error}");
+}
