@@ -11,7 +11,7 @@ use llguidance::earley::SlicedBiasComputer;
 use llguidance::toktrie::{InferenceCapabilities, TokEnv, TokenizerEnv};
 use llguidance::{ParserFactory, TokenParser, panic_utils, regex_to_lark};
 use minfer_text::tokenizer::Tokenizer;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::constraint::GrammarConstraint;
 use super::digits::DigitTokens;
@@ -84,7 +84,20 @@ impl GrammarCompiler {
         Ok(CompiledGrammar { parser, vocabulary: self.vocabulary.clone(), digits })
     }
 
+    /// Of a grammar put together of parts, the schema that is to blame says more than the whole.
     fn parser(&self, grammar: &Grammar) -> Result<TokenParser, GrammarError> {
+        let blamed = |error| match grammar {
+            Grammar::Composed(parts) => {
+                let schemas = compose::schemas(parts).into_iter();
+                let of_schema = |schema: &Value| self.build(&Grammar::JsonSchema(schema.clone())).err();
+                schemas.filter_map(of_schema).next().unwrap_or(error)
+            }
+            _ => error,
+        };
+        self.build(grammar).map_err(blamed)
+    }
+
+    fn build(&self, grammar: &Grammar) -> Result<TokenParser, GrammarError> {
         let top = top_level(grammar)?;
         let mut parser = self.factory.create_parser(top).map_err(|e| refused(grammar, &e.to_string()))?;
         parser.start_without_prompt();
@@ -92,6 +105,7 @@ impl GrammarCompiler {
         let probe = panic_utils::catch_unwind(std::panic::AssertUnwindSafe(|| parser.clone().compute_mask()));
         match probe {
             Ok(_) => Ok(parser),
+            Err(e) if first_line(&e).starts_with("panic") => Err(refused(grammar, &first_line(&e))),
             Err(e) => {
                 let why = first_line(&e).replace("NoExtensionBias", "it derives nothing");
                 let reason = format!("no token of the model can begin an answer: {why}");
@@ -179,6 +193,10 @@ fn refused(grammar: &Grammar, message: &str) -> GrammarError {
         let (line, column) = (line.parse().ok()?, column.parse().ok()?);
         Some(GrammarError::Syntax { kind, line, column, reason: reason.into() })
     };
+    if text.starts_with("panic") {
+        let reason = "it is beyond what the parser can compute with".into();
+        return GrammarError::Unusable { kind, reason };
+    }
     // Of a grammar that was rewritten the place says nothing.
     let located = if kind == GrammarKind::Lark { located() } else { None };
     located.unwrap_or_else(|| GrammarError::Unusable { kind, reason: text.into() })

@@ -39,6 +39,17 @@ pub(super) fn to_lark(parts: &[Part]) -> Result<String, GrammarError> {
     Ok(format!("start: {start}\n{}", writer.rules))
 }
 
+/// The schemas of parts, in their order.
+pub(super) fn schemas<'a>(parts: &'a [Part]) -> Vec<&'a Value> {
+    let of_part = |part: &'a Part| match part {
+        Part::Json(schema) => vec![schema],
+        Part::Choice(ways) => ways.iter().flat_map(|way| schemas(way)).collect(),
+        Part::Repeat(parts, _, _) => schemas(parts),
+        _ => Vec::new(),
+    };
+    parts.iter().flat_map(of_part).collect()
+}
+
 #[derive(Default)]
 struct Writer {
     rules: String,

@@ -278,11 +278,41 @@ pub(super) fn refused(schema: &Value, message: &str) -> GrammarError {
     if reason.contains("nvalid type") {
         return about("type", &reason);
     }
+    if reason.contains("patternProperty") {
+        return about("patternProperties", &reason);
+    }
+    if reason.contains("'multipleOf'") {
+        return about("multipleOf", &reason);
+    }
+    // Sums of bounds that are too large for the parser's own arithmetic end in a panic, which is caught.
+    if reason.contains("range") || reason.contains("panic") {
+        let bound = BOUNDS.into_iter().find(|bound| place_of(schema, bound).is_some());
+        let reason = "a bound is beyond what can be computed with";
+        return match bound {
+            Some(bound) => about(bound, reason),
+            None => GrammarError::Schema { reason: reason.into() },
+        };
+    }
     if reason.contains("regex") {
         return about("pattern", &reason);
     }
     GrammarError::Schema { reason }
 }
+
+/// Keywords with numbers.
+const BOUNDS: [&str; 11] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+];
 
 /// The first place that has a keyword.
 fn place_of(schema: &Value, keyword: &str) -> Option<String> {

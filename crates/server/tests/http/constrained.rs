@@ -109,6 +109,21 @@ fn what_cannot_be_enforced_is_refused_with_field_and_keyword() {
             "'not' at #/properties/a",
         ),
         (json!({ "json_schema": { "uniqueItems": true } }), "json_schema", "'uniqueItems' at #"),
+        (
+            json!({ "json_schema": { "items": { "type": "integer", "minimum": -1e300, "maximum": 1e300 } } }),
+            "json_schema",
+            "'minimum' at #/items: a bound is beyond",
+        ),
+        (
+            json!({ "json_schema": { "type": "number", "minimum": 1e308 } }),
+            "json_schema",
+            "'minimum' at #: a bound is beyond",
+        ),
+        (
+            json!({ "json_schema": { "oneOf": [{ "type": "string" }, { "minLength": 1 }] } }),
+            "json_schema",
+            "'oneOf' at #: its cases can be true at once",
+        ),
         (json!({ "grammar": "root ::= x" }), "grammar", "line 1, column 10: there is no rule 'x'"),
     ] {
         for reply in [server.chat(more.clone()), server.complete(more.clone())] {
