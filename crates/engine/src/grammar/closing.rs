@@ -141,7 +141,7 @@ mod tests {
         assert!((100..150).contains(&n_checks), "{n_checks}");
         // Far from the limit, one look is enough for long.
         closing.keep(Some(vec![0; 10]), 9000);
-        assert!(!closing.is_due(7000) && closing.is_due(6900));
+        assert!(!closing.is_due(6761) && closing.is_due(6760));
         closing.keep(Some(Vec::new()), 1000);
         assert!(closing.is_due(999));
         closing.keep(None, 200);
