@@ -90,11 +90,11 @@ fn bench(o: &Options, dtype: TensorType, rows: usize, k: usize, n_tokens: usize)
     let packing = median(&mut std::array::from_fn::<f64, 3, _>(|_| {
         raw.len() as f64 / pack_time(o, dtype, &raw, rows, k)
     }));
-    let w = PackedMatrix::pack(dtype, &raw, rows, k).unwrap();
+    let w = PackedMatrix::pack(dtype, &raw, rows, k, o.isa).unwrap();
     // With few tokens weights must come from memory, with many it doesn't matter.
     let copies = if n_tokens <= 32 { PASS_BYTES.div_ceil(w.bytes()) } else { 1 };
     let mut matrices = vec![w];
-    matrices.resize_with(copies, || PackedMatrix::pack(dtype, &raw, rows, k).unwrap());
+    matrices.resize_with(copies, || PackedMatrix::pack(dtype, &raw, rows, k, o.isa).unwrap());
 
     let x: Vec<f32> = (0..n_tokens * k).map(|i| ((i * 7919) % 1000) as f32 / 500.0 - 1.0).collect();
     let mut act = QuantizedActivations::new();
@@ -157,7 +157,7 @@ fn bench(o: &Options, dtype: TensorType, rows: usize, k: usize, n_tokens: usize)
 fn pack_time(o: &Options, dtype: TensorType, raw: &[u8], rows: usize, k: usize) -> f64 {
     let mut buf = AlignedBuf::zeroed(PackedMatrix::packed_bytes(dtype, rows, k).unwrap()).unwrap();
     buf.as_mut_slice().fill(0);
-    let packer = Packer::new(dtype, rows, k, buf).unwrap();
+    let packer = Packer::new(dtype, rows, k, buf, o.isa).unwrap();
     let start = (o.clock)();
     packer.pack_panels(raw, 0..packer.n_panels()).unwrap();
     (o.clock)() - start

@@ -18,7 +18,7 @@ use minfer_graph::{
 
 use self::memory::{CpuBuffer, MemoryLock};
 use self::steps::Working;
-use self::weights::WeightCache;
+use self::weights::{Packing, WeightCache};
 use crate::isa::{Isa, IsaError};
 use crate::ops::{KvLayout, block_values};
 use crate::pool::{Pool, PoolError};
@@ -156,7 +156,7 @@ impl BackendDriver for CpuDriver {
     }
 
     fn load_weight(&self, usage: WeightUse<'_>, weights: &dyn WeightSource) -> Result<(), KernelFault> {
-        self.shared.weights.load(usage, weights, &self.shared.pool)
+        self.shared.weights.load(usage, weights, self.shared.packing())
     }
 
     fn prepare(&self, job: &PrepareJob<'_>) -> Result<Box<dyn Prepared>, KernelFault> {
@@ -168,6 +168,10 @@ impl Shared {
     /// A number that no other prepared graph has.
     fn next_graph(&self) -> u64 {
         self.n_graphs.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn packing(&self) -> Packing<'_> {
+        Packing { pool: &self.pool, isa: self.isa }
     }
 
     fn working(&self) -> std::sync::MutexGuard<'_, Working> {

@@ -214,7 +214,7 @@ impl Maker<'_> {
 
     fn matrix(&self, node: &Node, i: usize) -> Result<Arc<PackedMatrix>, KernelFault> {
         let name = self.weight_name(node, i)?;
-        let matrix = self.shared.weights.matrix(name, self.job.weights, &self.shared.pool)?;
+        let matrix = self.shared.weights.matrix(name, self.job.weights, self.shared.packing())?;
         let [k, rows, ..] = node.meta.weights[i].shape;
         self.check_size(name, (k, rows), (matrix.k(), matrix.rows()))?;
         Ok(matrix)

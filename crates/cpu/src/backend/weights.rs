@@ -7,12 +7,13 @@ use minfer_gguf::{TensorType, dequantize};
 use minfer_graph::{KernelFault, Op, WeightData, WeightRef, WeightSource, WeightUse};
 
 use crate::buf::{AlignedBuf, Arena, OutOfMemory};
+use crate::isa::Isa;
 use crate::matmul::{PackError, PackedMatrix, Packer};
 use crate::pool::Pool;
 use crate::pool::{Cost, piece_range};
 
 /// Time to pack one byte, in picoseconds: only decides into how many pieces the work is cut.
-const PACK_PS: u64 = 300;
+const PACK_PS: u64 = 150;
 
 /// Small matrices share arenas, so that they lie on huge pages. What is never written costs no memory, but it counts where
 /// the address space is limited: the first arena is small, and each is as large as all before it, up to this.
@@ -39,6 +40,13 @@ pub(super) fn is_vector(op: &Op, index: usize) -> bool {
 /// The types of vectors.
 pub(super) fn supports_vector(dtype: TensorType) -> bool {
     matches!(dtype, TensorType::F32 | TensorType::F16 | TensorType::BF16)
+}
+
+/// Who packs, and with which instructions.
+#[derive(Clone, Copy)]
+pub(super) struct Packing<'a> {
+    pub(super) pool: &'a Pool,
+    pub(super) isa: Isa,
 }
 
 #[derive(Clone)]
@@ -161,10 +169,10 @@ impl WeightCache {
         &self,
         name: &str,
         source: &dyn WeightSource,
-        pool: &Pool,
+        by: Packing<'_>,
     ) -> Result<Arc<PackedMatrix>, KernelFault> {
         let make = |data, memory: &mut Memory| {
-            pack(name, data, source, pool, memory).map(|m| Weight::Matrix(Arc::new(m)))
+            pack(name, data, source, by, memory).map(|m| Weight::Matrix(Arc::new(m)))
         };
         match self.find(name, source, make)? {
             Weight::Matrix(m) => Ok(m),
@@ -184,11 +192,11 @@ impl WeightCache {
         &self,
         usage: WeightUse<'_>,
         source: &dyn WeightSource,
-        pool: &Pool,
+        by: Packing<'_>,
     ) -> Result<(), KernelFault> {
         match is_vector(usage.op, usage.index) {
             true => self.vector(usage.name, source).map(|_| ()),
-            false => self.matrix(usage.name, source, pool).map(|_| ()),
+            false => self.matrix(usage.name, source, by).map(|_| ()),
         }
     }
 
@@ -221,7 +229,7 @@ fn pack(
     name: &str,
     data: WeightData<'_>,
     source: &dyn WeightSource,
-    pool: &Pool,
+    by: Packing<'_>,
     memory: &mut Memory,
 ) -> Result<PackedMatrix, KernelFault> {
     let [k, rows, ..] = data.shape;
@@ -233,7 +241,7 @@ fn pack(
     };
     let bytes = PackedMatrix::packed_bytes(data.dtype, rows, k).map_err(refuse)?;
     let buf = memory.take(bytes).map_err(|e| refuse(e.into()))?;
-    let packer = Packer::new(data.dtype, rows, k, buf).map_err(refuse)?;
+    let packer = Packer::new(data.dtype, rows, k, buf, by.isa).map_err(refuse)?;
     // A wrong length is the one thing that packing can refuse: asking for no panel asks about it before the pool does.
     packer.pack_panels(data.bytes, 0..0).map_err(refuse)?;
     let n_panels = packer.n_panels();
@@ -241,8 +249,9 @@ fn pack(
     let stretch = (STRETCH_BYTES / raw_panel).max(1);
     for first in (0..n_panels).step_by(stretch) {
         let panels = first..n_panels.min(first + stretch);
-        let n_pieces = Cost::of(panels.len() * raw_panel, PACK_PS).n_pieces(panels.len(), pool.n_threads());
-        pool.run(n_pieces, &|i| {
+        let n_pieces =
+            Cost::of(panels.len() * raw_panel, PACK_PS).n_pieces(panels.len(), by.pool.n_threads());
+        by.pool.run(n_pieces, &|i| {
             let piece = piece_range(panels.len(), n_pieces, i);
             let packed = packer.pack_panels(data.bytes, first + piece.start..first + piece.end);
             debug_assert!(packed.is_ok());

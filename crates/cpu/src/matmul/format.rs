@@ -29,6 +29,7 @@ pub(super) trait Format {
     /// The raw bytes of `d` (one byte and a zero for E8M0), and of the minimum or zero.
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2];
     /// The sub-scales of a step, as `Scales` wants them.
+    #[inline(always)]
     fn sub_scales(_block: &[u8], _step: usize) -> [u8; 2] {
         [0; 2]
     }
@@ -59,10 +60,12 @@ impl Format for Q8_0 {
     type Scales = Block;
     const OFFSET: i32 = 128;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 0), [0; 2]]
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], _step: usize) -> [u32; GROUPS] {
         // Flipping the sign bit adds 128.
         words(&block[2..]).map(|w| w ^ 0x8080_8080)
@@ -75,10 +78,12 @@ impl Format for Q4_0 {
     type Scales = Block;
     const OFFSET: i32 = 8;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 0), [0; 2]]
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], _step: usize) -> [u32; GROUPS] {
         split_nibbles(&block[2..])
     }
@@ -90,10 +95,12 @@ impl Format for Q4_1 {
     type Scales = BlockMin;
     const OFFSET: i32 = 0;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 0), pair(block, 2)]
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], _step: usize) -> [u32; GROUPS] {
         split_nibbles(&block[4..])
     }
@@ -105,10 +112,12 @@ impl Format for Q5_0 {
     type Scales = Block;
     const OFFSET: i32 = 16;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 0), [0; 2]]
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], _step: usize) -> [u32; GROUPS] {
         with_fifth_bits(split_nibbles(&block[6..]), word(&block[2..]))
     }
@@ -120,10 +129,12 @@ impl Format for Q5_1 {
     type Scales = BlockMin;
     const OFFSET: i32 = 0;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 0), pair(block, 2)]
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], _step: usize) -> [u32; GROUPS] {
         with_fifth_bits(split_nibbles(&block[8..]), word(&block[4..]))
     }
@@ -135,14 +146,17 @@ impl Format for Q2_K {
     type Scales = HalvesMin;
     const OFFSET: i32 = 0;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 80), pair(block, 82)]
     }
 
+    #[inline(always)]
     fn sub_scales(block: &[u8], step: usize) -> [u8; 2] {
         pair(block, step * 2)
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], step: usize) -> [u32; GROUPS] {
         words(&block[16 + step / 4 * 32..]).map(|w| w >> (step % 4 * 2) & 0x0303_0303)
     }
@@ -154,10 +168,12 @@ impl Format for Q3_K {
     type Scales = Halves;
     const OFFSET: i32 = 4;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 108), [0; 2]]
     }
 
+    #[inline(always)]
     fn sub_scales(block: &[u8], step: usize) -> [u8; 2] {
         let scales = &block[96..108];
         [step * 2, step * 2 + 1].map(|j| {
@@ -167,6 +183,7 @@ impl Format for Q3_K {
         })
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], step: usize) -> [u32; GROUPS] {
         let (low, high) = (words(&block[32 + step / 4 * 32..]), words(block));
         merge(low, step % 4 * 2, 0x0303_0303, high, step, 0x0101_0101, 2)
@@ -179,14 +196,17 @@ impl Format for Q4_K {
     type Scales = SubMin;
     const OFFSET: i32 = 0;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 0), pair(block, 2)]
     }
 
+    #[inline(always)]
     fn sub_scales(block: &[u8], step: usize) -> [u8; 2] {
         six_bit_scales(block, step)
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], step: usize) -> [u32; GROUPS] {
         words(&block[16 + step / 2 * 32..]).map(|w| w >> (step % 2 * 4) & 0x0F0F_0F0F)
     }
@@ -198,14 +218,17 @@ impl Format for Q5_K {
     type Scales = SubMin;
     const OFFSET: i32 = 0;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 0), pair(block, 2)]
     }
 
+    #[inline(always)]
     fn sub_scales(block: &[u8], step: usize) -> [u8; 2] {
         six_bit_scales(block, step)
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], step: usize) -> [u32; GROUPS] {
         let (low, high) = (words(&block[48 + step / 2 * 32..]), words(&block[16..]));
         merge(low, step % 2 * 4, 0x0F0F_0F0F, high, step, 0x0101_0101, 4)
@@ -218,14 +241,17 @@ impl Format for Q6_K {
     type Scales = Halves;
     const OFFSET: i32 = 32;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 208), [0; 2]]
     }
 
+    #[inline(always)]
     fn sub_scales(block: &[u8], step: usize) -> [u8; 2] {
         pair(block, 192 + step * 2)
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], step: usize) -> [u32; GROUPS] {
         let (part, quarter) = (step / 4, step % 4);
         let (low, high) = (words(&block[part * 64 + quarter % 2 * 32..]), words(&block[128 + part * 32..]));
@@ -239,10 +265,12 @@ impl Format for IQ4_NL {
     type Scales = Block;
     const OFFSET: i32 = 128;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 0), [0; 2]]
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], _step: usize) -> [u32; GROUPS] {
         split_nibbles(&block[2..])
     }
@@ -254,16 +282,19 @@ impl Format for IQ4_XS {
     type Scales = Sub;
     const OFFSET: i32 = 128;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [pair(block, 0), [0; 2]]
     }
 
+    #[inline(always)]
     fn sub_scales(block: &[u8], step: usize) -> [u8; 2] {
         let high = u16::from_le_bytes(pair(block, 2));
         let low = block[4 + step / 2] >> (step % 2 * 4) & 15;
         [(low | ((high >> (step * 2) & 3) << 4) as u8).wrapping_sub(32), 0]
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], step: usize) -> [u32; GROUPS] {
         split_nibbles(&block[8 + step * 16..])
     }
@@ -275,19 +306,23 @@ impl Format for MXFP4 {
     type Scales = BlockE8m0;
     const OFFSET: i32 = 16;
 
+    #[inline(always)]
     fn block_scales(block: &[u8]) -> [[u8; 2]; 2] {
         [[block[0], 0], [0; 2]]
     }
 
+    #[inline(always)]
     fn codes(block: &[u8], _step: usize) -> [u32; GROUPS] {
         split_nibbles(&block[1..])
     }
 }
 
+#[inline(always)]
 fn pair(bytes: &[u8], at: usize) -> [u8; 2] {
     [bytes[at], bytes[at + 1]]
 }
 
+#[inline(always)]
 fn word(bytes: &[u8]) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
@@ -341,6 +376,7 @@ fn with_fifth_bits(mut codes: [u32; GROUPS], bits: u32) -> [u32; GROUPS] {
 }
 
 /// The 6-bit scale and minimum of a step of Q4_K or Q5_K.
+#[inline(always)]
 fn six_bit_scales(block: &[u8], step: usize) -> [u8; 2] {
     let s = &block[4..16];
     match step {

@@ -4,7 +4,8 @@
 
 use super::activations::{QuantizedActivations, TileSpan};
 use super::format::{self, Format, for_each_format};
-use super::quants::{Bytes, GROUPS, Quants, ROWS};
+use super::quants::{Bytes, Quants};
+use super::rearrange::{self, Plain};
 use super::scalar;
 use super::scales::Scales;
 use crate::isa::Isa;
@@ -47,6 +48,7 @@ pub(super) const fn header_lines<S: Scales>(block: usize) -> usize {
 }
 
 type TileFn = unsafe fn(&Tile<'_>);
+type PutFn = unsafe fn(&[u8], usize, &mut [u8], &mut [u8]);
 
 /// Sizes and functions of one quantized type.
 pub(super) struct Kernels {
@@ -57,9 +59,6 @@ pub(super) struct Kernels {
     pub(super) steps_per_block: usize,
     offset: i32,
     corrections: Corrections,
-    /// Packs the raw blocks of up to 16 rows, `.0` being the first and each `.1` bytes after the one before, into a header
-    /// `.2` that was zero and quants `.3`.
-    pub(super) put_blocks: fn(&[u8], usize, &mut [u8], &mut [u8]),
     /// Writes 32 weights of row `.3` in step `.2 % steps_per_block` as floats, from the header of the block and the step.
     pub(super) dequantize: fn(&[u8], &[u8], usize, usize, &mut [f32]),
     scalar: Level,
@@ -72,6 +71,7 @@ pub(super) struct Kernels {
 /// The functions of one type on one instruction set.
 #[derive(Clone, Copy)]
 struct Level {
+    put_blocks: PutFn,
     tile: TileFn,
     expanded: Option<Expanded>,
 }
@@ -112,11 +112,16 @@ impl Kernels {
     where
         F: Format<Quants: super::avx2::Unpack256 + super::avx512::Unpack512>,
     {
-        use super::{avx2, avx512};
+        use super::{avx2, avx512, rearrange_avx2};
         Kernels {
             // Plain bytes would be slower here: their sums must be widened after every group.
-            avx2: Level { tile: avx2::tile::<F::Quants, F::Scales>, expanded: None },
+            avx2: Level {
+                put_blocks: rearrange_avx2::put_blocks::<F>,
+                tile: avx2::tile::<F::Quants, F::Scales>,
+                expanded: None,
+            },
             avx512: Level::new::<F>(
+                rearrange_avx2::put_blocks::<F>,
                 avx512::tile::<F::Quants, F::Scales>,
                 Expanded { unpack: avx512::expand::<F::Quants>, tile: avx512::tile::<Bytes, F::Scales> },
             ),
@@ -132,6 +137,7 @@ impl Kernels {
     const fn portable<F: Format>() -> Kernels {
         const { assert!((F::OFFSET == 0) == F::Scales::MIN, "kernels correct either an offset or a minimum") };
         let scalar = Level::new::<F>(
+            rearrange::put_blocks::<F, Plain>,
             scalar::tile::<F::Quants, F::Scales>,
             Expanded { unpack: scalar::expand::<F::Quants>, tile: scalar::tile::<Bytes, F::Scales> },
         );
@@ -147,7 +153,6 @@ impl Kernels {
                 (true, false) => Corrections::Halves,
                 (true, true) => Corrections::Pair,
             },
-            put_blocks: put_blocks::<F>,
             dequantize: dequantize::<F>,
             scalar,
             #[cfg(target_arch = "x86_64")]
@@ -165,6 +170,20 @@ impl Kernels {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vnni(_) => &self.avx512,
         }
+    }
+
+    /// Packs the raw blocks of up to 16 rows, `raw` being the first and each `row_bytes` after the one before, into a
+    /// header that was zero and quants.
+    pub(super) fn put_blocks(
+        &self,
+        raw: &[u8],
+        row_bytes: usize,
+        header: &mut [u8],
+        quants: &mut [u8],
+        isa: Isa,
+    ) {
+        // SAFETY: the token in `isa` proves the features.
+        unsafe { (self.level(isa).put_blocks)(raw, row_bytes, header, quants) }
     }
 
     /// Whether [`Kernels::expand`] pays on this level.
@@ -228,38 +247,11 @@ impl Kernels {
 
 impl Level {
     /// With no expansion for types that are packed as bytes already.
-    const fn new<F: Format>(tile: TileFn, expanded: Expanded) -> Level {
-        Level { tile, expanded: if F::Quants::BYTES < Bytes::BYTES { Some(expanded) } else { None } }
-    }
-}
-
-fn put_blocks<F: Format>(raw: &[u8], row_bytes: usize, header: &mut [u8], quants: &mut [u8]) {
-    for (row, raw) in raw.chunks(row_bytes).enumerate() {
-        put_scales::<F>(raw, header, row);
-    }
-    for (step, quants) in quants.chunks_exact_mut(F::Quants::BYTES).enumerate() {
-        let mut codes = [[0; GROUPS]; ROWS];
-        for (codes, raw) in codes.iter_mut().zip(raw.chunks(row_bytes)) {
-            *codes = F::codes(raw, step);
-        }
-        F::Quants::put(quants, &codes);
-    }
-}
-
-fn put_scales<F: Format>(block: &[u8], header: &mut [u8], row: usize) {
-    let [d, m] = F::block_scales(block);
-    if F::Scales::E8M0 {
-        header[row] = d[0];
-    } else {
-        header[row * 2..][..2].copy_from_slice(&d);
-    }
-    if F::Scales::MIN {
-        header[32 + row * 2..][..2].copy_from_slice(&m);
-    }
-    for step in 0..F::Scales::STEPS {
-        let sub = F::sub_scales(block, step);
-        for (i, sub) in sub.into_iter().take(F::Scales::SUBS).enumerate() {
-            header[F::Scales::FIXED + (step * F::Scales::SUBS + i) * 16 + row] = sub;
+    const fn new<F: Format>(put_blocks: PutFn, tile: TileFn, expanded: Expanded) -> Level {
+        Level {
+            put_blocks,
+            tile,
+            expanded: if F::Quants::BYTES < Bytes::BYTES { Some(expanded) } else { None },
         }
     }
 }

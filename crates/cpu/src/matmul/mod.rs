@@ -11,9 +11,9 @@
 //! - quantize the activations of a step once and use them for all matrices that read them,
 //! - split `0..n_panels` between threads, each calling [`matmul_panels`] with its own [`Scratch`].
 //!
-//! Files: `format.rs` the weight types, `quants.rs` and `scales.rs` their packed layouts, `pack.rs` the packing,
-//! `activations.rs` the other operand, `kernels.rs` the table of `scalar.rs`, `avx2.rs` and `avx512.rs`; `float.rs` and
-//! `float_*.rs` the float types.
+//! Files: `format.rs` the weight types, `quants.rs` and `scales.rs` their packed layouts, `pack.rs` and `rearrange*.rs`
+//! the packing, `activations.rs` the other operand, `kernels.rs` the table of `scalar.rs`, `avx2.rs` and `avx512.rs`;
+//! `float.rs` and `float_*.rs` the float types.
 
 mod activations;
 #[cfg(target_arch = "x86_64")]
@@ -30,6 +30,9 @@ mod kernels;
 mod pack;
 mod product;
 mod quants;
+mod rearrange;
+#[cfg(target_arch = "x86_64")]
+mod rearrange_avx2;
 #[cfg(test)]
 mod reference;
 mod scalar;

@@ -11,6 +11,7 @@
 use super::float::{is_float, to_f32};
 use super::kernels::Kernels;
 use crate::buf::{AlignedBuf, OutOfMemory};
+use crate::isa::Isa;
 use minfer_gguf::TensorType;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,9 +124,15 @@ impl PackedMatrix {
 
     /// Packs `raw`, the `rows` rows of `k` weights as they lie in the file, on this thread.
     /// Errors if the type has no kernels, or the lengths don't fit together.
-    pub fn pack(dtype: TensorType, raw: &[u8], rows: usize, k: usize) -> Result<PackedMatrix, PackError> {
+    pub fn pack(
+        dtype: TensorType,
+        raw: &[u8],
+        rows: usize,
+        k: usize,
+        isa: Isa,
+    ) -> Result<PackedMatrix, PackError> {
         let buf = AlignedBuf::zeroed(PackedMatrix::packed_bytes(dtype, rows, k)?)?;
-        let packer = Packer::new(dtype, rows, k, buf)?;
+        let packer = Packer::new(dtype, rows, k, buf, isa)?;
         packer.pack_panels(raw, 0..packer.n_panels())?;
         packer.finish()
     }
@@ -215,11 +222,12 @@ fn interleave<const SIZE: usize>(raw: &[u8], row_bytes: usize, out: &mut [u8]) {
 /// A matrix being packed, from any number of threads.
 ///
 /// ```
-/// # use minfer_cpu::{buf::AlignedBuf, matmul::{PackedMatrix, Packer, PackError}};
+/// # use minfer_cpu::{buf::AlignedBuf, isa::Isa, matmul::{PackedMatrix, Packer, PackError}};
 /// # use minfer_gguf::TensorType::F32;
 /// # fn main() -> Result<(), PackError> {
 /// let raw = vec![0; 40 * 3 * 4];
-/// let packer = Packer::new(F32, 40, 3, AlignedBuf::zeroed(PackedMatrix::packed_bytes(F32, 40, 3)?)?)?;
+/// let buf = AlignedBuf::zeroed(PackedMatrix::packed_bytes(F32, 40, 3)?)?;
+/// let packer = Packer::new(F32, 40, 3, buf, Isa::detect())?;
 /// std::thread::scope(|s| {
 ///     for panel in 0..packer.n_panels() {
 ///         let (packer, raw) = (&packer, &raw);
@@ -232,6 +240,7 @@ fn interleave<const SIZE: usize>(raw: &[u8], row_bytes: usize, out: &mut [u8]) {
 pub struct Packer {
     matrix: PackedMatrix,
     base: *mut u8,
+    isa: Isa,
     claimed: Vec<AtomicBool>,
 }
 
@@ -242,8 +251,15 @@ unsafe impl Sync for Packer {}
 
 impl Packer {
     /// Starts packing a `[rows, k]` matrix into `buf`, which must be zero and exactly
-    /// [`PackedMatrix::packed_bytes`] long (say, a piece of a new [`crate::buf::Arena`]).
-    pub fn new(dtype: TensorType, rows: usize, k: usize, mut buf: AlignedBuf) -> Result<Packer, PackError> {
+    /// [`PackedMatrix::packed_bytes`] long (say, a piece of a new [`crate::buf::Arena`]). The bytes are the same on every
+    /// `isa`, some of them sooner.
+    pub fn new(
+        dtype: TensorType,
+        rows: usize,
+        k: usize,
+        mut buf: AlignedBuf,
+        isa: Isa,
+    ) -> Result<Packer, PackError> {
         let layout = Layout::new(dtype, rows, k)?;
         let n_panels = rows.div_ceil(PANEL_ROWS);
         let (expected, found) = (n_panels * layout.panel_bytes, buf.as_slice().len());
@@ -252,7 +268,7 @@ impl Packer {
         }
         let base = buf.as_mut_slice().as_mut_ptr();
         let claimed = (0..n_panels).map(|_| AtomicBool::new(false)).collect();
-        Ok(Packer { matrix: PackedMatrix { dtype, rows, k, layout, buf }, base, claimed })
+        Ok(Packer { matrix: PackedMatrix { dtype, rows, k, layout, buf }, base, isa, claimed })
     }
 
     /// Panels to pack.
@@ -300,7 +316,13 @@ impl Packer {
         let headers = headers.chunks_exact_mut(kernels.header_bytes);
         let quants = quants.chunks_exact_mut(kernels.step_bytes * kernels.steps_per_block);
         for (b, (header, quants)) in headers.zip(quants).enumerate() {
-            (kernels.put_blocks)(&raw[b * block_bytes..], self.matrix.layout.row_bytes, header, quants);
+            kernels.put_blocks(
+                &raw[b * block_bytes..],
+                self.matrix.layout.row_bytes,
+                header,
+                quants,
+                self.isa,
+            );
         }
     }
 

@@ -18,6 +18,10 @@
 //!
 //! [`Format`]: super::format::Format
 
+#![expect(unsafe_code, reason = "packing by SIMD")]
+
+use super::rearrange::Rearrange;
+
 /// Rows of a step.
 pub(super) const ROWS: usize = super::pack::PANEL_ROWS;
 /// Bytes of one unpacked group: 16 rows x 4 k.
@@ -31,12 +35,18 @@ pub(super) type StepBytes = [[u8; GROUP]; GROUPS];
 /// The codes of a step, `[row][group]`, a word holding 4 of them from the lowest byte up. Bits above a code are ignored.
 pub(super) type StepCodes = [[u32; GROUPS]; ROWS];
 
+/// The same transposed, `[group][row]`.
+pub(super) type StepGroups = [[u32; ROWS]; GROUPS];
+
 /// A way to store the quants of a step.
 pub(super) trait Quants {
     /// Bytes of a step.
     const BYTES: usize;
     /// Stores the codes of a step, overwriting all of it.
-    fn put(step: &mut [u8], codes: &StepCodes);
+    ///
+    /// # Safety
+    /// The CPU has the features of `R`.
+    unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups);
     /// All weights of a step, with the offset.
     fn unpack(step: &[u8]) -> StepBytes;
 }
@@ -76,9 +86,10 @@ const fn with_offset(values: [i8; 16], offset: i32) -> [u8; 16] {
 impl Quants for Bytes {
     const BYTES: usize = GROUPS * GROUP;
 
-    fn put(step: &mut [u8], codes: &StepCodes) {
-        for g in 0..GROUPS {
-            put_group(step, g, codes.map(|c| c[g]));
+    #[inline(always)]
+    unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups) {
+        for (g, &codes) in codes.iter().enumerate() {
+            put_group(step, g, codes);
         }
     }
 
@@ -90,9 +101,14 @@ impl Quants for Bytes {
 impl Quants for Nibbles {
     const BYTES: usize = 4 * GROUP;
 
-    fn put(step: &mut [u8], codes: &StepCodes) {
+    #[inline(always)]
+    unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups) {
         for g in 0..4 {
-            put_group(step, g, codes.map(|c| (c[g] & 0x0F0F_0F0F) | (c[g + 4] & 0x0F0F_0F0F) << 4));
+            let mut nibbles = codes[g];
+            for (low, high) in nibbles.iter_mut().zip(&codes[g + 4]) {
+                *low = *low & 0x0F0F_0F0F | (high & 0x0F0F_0F0F) << 4;
+            }
+            put_group(step, g, nibbles);
         }
     }
 
@@ -104,9 +120,13 @@ impl Quants for Nibbles {
 impl Quants for NibblesBit {
     const BYTES: usize = Nibbles::BYTES + GROUPS * 8;
 
-    fn put(step: &mut [u8], codes: &StepCodes) {
-        Nibbles::put(step, codes);
-        put_masks(&mut step[Nibbles::BYTES..], codes, 4);
+    #[inline(always)]
+    unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups) {
+        // SAFETY: granted by the caller.
+        unsafe {
+            Nibbles::put::<R>(step, codes);
+            put_masks::<R>(&mut step[Nibbles::BYTES..], codes, 4);
+        }
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
@@ -119,9 +139,15 @@ impl Quants for NibblesBit {
 impl Quants for NibblesPair {
     const BYTES: usize = Nibbles::BYTES + Pairs::BYTES;
 
-    fn put(step: &mut [u8], codes: &StepCodes) {
-        Nibbles::put(step, codes);
-        Pairs::put(&mut step[Nibbles::BYTES..], &codes.map(|row| row.map(|c| c >> 4)));
+    #[inline(always)]
+    unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups) {
+        // SAFETY: granted by the caller.
+        unsafe {
+            Nibbles::put::<R>(step, codes);
+            let mut high = *codes;
+            high.as_flattened_mut().iter_mut().for_each(|code| *code >>= 4);
+            Pairs::put::<R>(&mut step[Nibbles::BYTES..], &high);
+        }
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
@@ -137,10 +163,16 @@ impl Quants for NibblesPair {
 impl Quants for Pairs {
     const BYTES: usize = 2 * GROUP;
 
-    fn put(step: &mut [u8], codes: &StepCodes) {
+    #[inline(always)]
+    unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups) {
         for plane in 0..2 {
-            let two = |c: &[u32; GROUPS], i: usize| (c[plane * 4 + i] & 0x0303_0303) << (i * 2);
-            put_group(step, plane, codes.map(|c| two(&c, 0) | two(&c, 1) | two(&c, 2) | two(&c, 3)));
+            let mut pairs = [0; ROWS];
+            for (i, group) in codes[plane * 4..][..4].iter().enumerate() {
+                for (pairs, code) in pairs.iter_mut().zip(group) {
+                    *pairs |= (code & 0x0303_0303) << (i * 2);
+                }
+            }
+            put_group(step, plane, pairs);
         }
     }
 
@@ -152,9 +184,13 @@ impl Quants for Pairs {
 impl Quants for PairsBit {
     const BYTES: usize = Pairs::BYTES + GROUPS * 8;
 
-    fn put(step: &mut [u8], codes: &StepCodes) {
-        Pairs::put(step, codes);
-        put_masks(&mut step[Pairs::BYTES..], codes, 2);
+    #[inline(always)]
+    unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups) {
+        // SAFETY: granted by the caller.
+        unsafe {
+            Pairs::put::<R>(step, codes);
+            put_masks::<R>(&mut step[Pairs::BYTES..], codes, 2);
+        }
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
@@ -167,8 +203,10 @@ impl Quants for PairsBit {
 impl Quants for Iq4 {
     const BYTES: usize = Nibbles::BYTES;
 
-    fn put(step: &mut [u8], codes: &StepCodes) {
-        Nibbles::put(step, codes);
+    #[inline(always)]
+    unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups) {
+        // SAFETY: granted by the caller.
+        unsafe { Nibbles::put::<R>(step, codes) }
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
@@ -179,8 +217,10 @@ impl Quants for Iq4 {
 impl Quants for Fp4 {
     const BYTES: usize = Nibbles::BYTES;
 
-    fn put(step: &mut [u8], codes: &StepCodes) {
-        Nibbles::put(step, codes);
+    #[inline(always)]
+    unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups) {
+        // SAFETY: granted by the caller.
+        unsafe { Nibbles::put::<R>(step, codes) }
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
@@ -188,6 +228,7 @@ impl Quants for Fp4 {
     }
 }
 
+#[inline(always)]
 fn put_group(step: &mut [u8], group: usize, rows: [u32; ROWS]) {
     let words = step[group * GROUP..][..GROUP].as_chunks_mut::<4>().0;
     for (word, row) in words.iter_mut().zip(rows) {
@@ -201,15 +242,14 @@ fn group(step: &[u8], index: usize) -> [u8; GROUP] {
 }
 
 /// Stores bit `shift` of each code: in the mask of a group, row `r` has the bits `4r..4r + 4`.
-fn put_masks(masks: &mut [u8], codes: &StepCodes, shift: u32) {
-    for (g, mask) in masks[..GROUPS * 8].as_chunks_mut::<8>().0.iter_mut().enumerate() {
-        let mut bits = 0;
-        for (row, c) in codes.iter().enumerate() {
-            // The product gathers bits 0, 8, 16 and 24 in its upper four.
-            let four = (c[g] >> shift & 0x0101_0101).wrapping_mul(0x1020_4080) >> 28;
-            bits |= u64::from(four) << (row * 4);
-        }
-        *mask = bits.to_le_bytes();
+///
+/// # Safety
+/// The CPU has the features of `R`.
+#[inline(always)]
+unsafe fn put_masks<R: Rearrange>(masks: &mut [u8], codes: &StepGroups, shift: i32) {
+    for (mask, group) in masks[..GROUPS * 8].as_chunks_mut::<8>().0.iter_mut().zip(codes) {
+        // SAFETY: granted by the caller.
+        *mask = unsafe { R::mask(group, shift) }.to_le_bytes();
     }
 }
 
@@ -225,20 +265,22 @@ fn add_masks(weights: &mut StepBytes, masks: &[u8], shift: u32) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rearrange::Plain;
     use super::*;
 
     /// Random codes go in and come out, row by row, and use every bit of the layout.
     fn round_trip<Q: Quants>(bits: u32, table: Option<[u8; 16]>) {
         let mask = 0x0101_0101 * ((1u32 << bits) - 1);
-        let codes: [[u32; GROUPS]; 16] = std::array::from_fn(|row| {
-            std::array::from_fn(|g| (row as u32 * 8 + g as u32 + 1).wrapping_mul(0x9E37_79B9) & mask)
+        let codes: StepGroups = std::array::from_fn(|g| {
+            std::array::from_fn(|row| (row as u32 * 8 + g as u32 + 1).wrapping_mul(0x9E37_79B9) & mask)
         });
         let mut step = vec![0xA5; Q::BYTES];
-        Q::put(&mut step, &codes);
+        // SAFETY: `Plain` needs no feature.
+        unsafe { Q::put::<Plain>(&mut step, &codes) };
         let weights = Q::unpack(&step);
-        for (row, c) in codes.iter().enumerate() {
-            for g in 0..GROUPS {
-                let expected = c[g].to_le_bytes().map(|code| table.map_or(code, |t| t[code as usize]));
+        for (g, c) in codes.iter().enumerate() {
+            for row in 0..ROWS {
+                let expected = c[row].to_le_bytes().map(|code| table.map_or(code, |t| t[code as usize]));
                 assert_eq!(weights[g][row * 4..][..4], expected, "row {row} group {g}");
             }
         }

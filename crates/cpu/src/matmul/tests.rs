@@ -132,7 +132,7 @@ fn bits(v: &[f32]) -> Vec<u32> {
 
 /// Compares every path with the reference; returns what was wrong.
 fn compare(dtype: TensorType, raw: &[u8], rows: usize, k: usize, x: &[f32], rng: &mut Rng) -> Vec<String> {
-    let w = PackedMatrix::pack(dtype, raw, rows, k).unwrap();
+    let w = PackedMatrix::pack(dtype, raw, rows, k, Isa::detect()).unwrap();
     let expected = bits(&expected(dtype, raw, rows, k, x));
     let mut wrong = vec![];
     for isa in Isa::available() {
@@ -271,7 +271,7 @@ fn results_are_near_the_exact_product() {
         let (rows, k, n_tokens) = (32, 1024, 9);
         let raw = rng.weights(dtype, rows, k);
         let x = rng.activations(n_tokens * k);
-        let w = PackedMatrix::pack(dtype, &raw, rows, k).unwrap();
+        let w = PackedMatrix::pack(dtype, &raw, rows, k, Isa::detect()).unwrap();
         let out = product(&w, &x, Isa::detect(), tile_sizes(Isa::detect()), &mut rng);
         let mut weights = vec![0.0; k];
         let (mut rounding, mut eight_bits, mut size) = (0f64, 0f64, 0f64);
@@ -315,7 +315,7 @@ fn rows_come_out_as_the_reference_dequantizes_them() {
     for dtype in types() {
         let (rows, k) = (35, 512);
         let raw = rng.hostile_weights(dtype, rows, k);
-        let w = PackedMatrix::pack(dtype, &raw, rows, k).unwrap();
+        let w = PackedMatrix::pack(dtype, &raw, rows, k, Isa::detect()).unwrap();
         let mut out = vec![0.0; k];
         for (row, raw) in raw.chunks_exact(dtype.row_bytes(k).unwrap()).enumerate() {
             w.row(row, &mut out);
@@ -353,7 +353,7 @@ fn rows_equal_the_fixtures() {
                 (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[i * 2..i * 2 + 2], 16).unwrap()).collect();
             let k = raw.len() / dtype.block_bytes() * dtype.block_elems();
             let mut out = vec![0.0; k];
-            PackedMatrix::pack(dtype, &raw, 1, k).unwrap().row(0, &mut out);
+            PackedMatrix::pack(dtype, &raw, 1, k, Isa::detect()).unwrap().row(0, &mut out);
             let expected: Vec<f32> = block["values"].as_array().unwrap().iter().map(number).collect();
             assert_eq!(bits(&out), bits(&expected), "{dtype}: {}", block["what"]);
         }
@@ -378,6 +378,21 @@ fn packed_sizes_stay_close_to_the_file() {
 }
 
 #[test]
+fn every_level_packs_the_same_bytes() {
+    let mut rng = Rng(49);
+    for dtype in types() {
+        // Whole panels, and a last one with a single row.
+        let (rows, k) = (33, 512);
+        let raw = rng.hostile_weights(dtype, rows, k);
+        let plain = PackedMatrix::pack(dtype, &raw, rows, k, Isa::Scalar).unwrap();
+        for isa in Isa::available() {
+            let w = PackedMatrix::pack(dtype, &raw, rows, k, isa).unwrap();
+            assert!(w.panel_bytes(0..3) == plain.panel_bytes(0..3), "{dtype} on {isa}");
+        }
+    }
+}
+
+#[test]
 fn threads_pack_and_multiply_the_same() {
     let mut rng = Rng(48);
     for dtype in types() {
@@ -387,7 +402,7 @@ fn threads_pack_and_multiply_the_same() {
         let isa = Isa::detect();
         let buf =
             crate::buf::AlignedBuf::zeroed(PackedMatrix::packed_bytes(dtype, rows, k).unwrap()).unwrap();
-        let packer = Packer::new(dtype, rows, k, buf).unwrap();
+        let packer = Packer::new(dtype, rows, k, buf, isa).unwrap();
         let n_panels = packer.n_panels();
         std::thread::scope(|s| {
             for t in 0..3 {
@@ -397,7 +412,7 @@ fn threads_pack_and_multiply_the_same() {
             }
         });
         let w = packer.finish().unwrap();
-        let whole = PackedMatrix::pack(dtype, &raw, rows, k).unwrap();
+        let whole = PackedMatrix::pack(dtype, &raw, rows, k, isa).unwrap();
         assert!(w.panel_bytes(0..n_panels) == whole.panel_bytes(0..n_panels), "{dtype}");
 
         let mut act = QuantizedActivations::new();
@@ -431,7 +446,8 @@ fn threads_pack_and_multiply_the_same() {
 #[test]
 fn what_cannot_be_packed_is_refused() {
     let (q4, rows) = (TensorType::Q4_0, 3);
-    let refused = |dtype, raw: usize, rows, k| PackedMatrix::pack(dtype, &vec![0; raw], rows, k).err();
+    let refused =
+        |dtype, raw: usize, rows, k| PackedMatrix::pack(dtype, &vec![0; raw], rows, k, Isa::Scalar).err();
     assert_eq!(
         refused(TensorType::IQ1_S, 50, 1, 256),
         Some(PackError::Unsupported { dtype: TensorType::IQ1_S })
@@ -442,9 +458,9 @@ fn what_cannot_be_packed_is_refused() {
     let length = PackError::Length { what: "a weight matrix", expected: 54, found: 53 };
     assert_eq!(refused(q4, 53, rows, 32), Some(length));
     let small = crate::buf::AlignedBuf::zeroed(64).unwrap();
-    assert!(matches!(Packer::new(q4, rows, 32, small).err(), Some(PackError::Length { .. })));
+    assert!(matches!(Packer::new(q4, rows, 32, small, Isa::Scalar).err(), Some(PackError::Length { .. })));
     let buf = crate::buf::AlignedBuf::zeroed(PackedMatrix::packed_bytes(q4, 40, 32).unwrap()).unwrap();
-    let packer = Packer::new(q4, 40, 32, buf).unwrap();
+    let packer = Packer::new(q4, 40, 32, buf, Isa::Scalar).unwrap();
     packer.pack_panels(&[0; 40 * 18], 0..1).unwrap();
     assert_eq!(packer.finish().err(), Some(PackError::Unfinished { panel: 1 }));
 }
@@ -452,7 +468,7 @@ fn what_cannot_be_packed_is_refused() {
 #[test]
 fn operands_that_do_not_fit_are_refused() {
     let isa = Isa::detect();
-    let w = PackedMatrix::pack(TensorType::Q4_0, &[0; 20 * 2 * 18], 20, 64).unwrap();
+    let w = PackedMatrix::pack(TensorType::Q4_0, &[0; 20 * 2 * 18], 20, 64, Isa::Scalar).unwrap();
     let mut act = QuantizedActivations::new();
     act.quantize(&[0.0; 3 * 64], 3, 64, isa).unwrap();
     let mut short = QuantizedActivations::new();
