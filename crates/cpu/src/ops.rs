@@ -8,6 +8,7 @@
 //! NaN and infinity flow through as IEEE arithmetic has them.
 
 mod add;
+mod argmax;
 mod attention;
 mod batch_matmul;
 mod get_rows;
@@ -24,6 +25,7 @@ mod softmax;
 mod swiglu;
 
 pub use add::add;
+pub use argmax::argmax;
 pub use attention::{Attention, AttentionScratch, SPAN, Sight};
 pub use batch_matmul::{BatchShape, batch_matmul};
 pub use get_rows::get_rows;

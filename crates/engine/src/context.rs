@@ -45,6 +45,7 @@ pub struct Context {
     n_ctx: usize,
     n_ubatch: usize,
     n_outputs_max: usize,
+    finds_best: bool,
     kv: KvTable,
     inputs: StepInputs,
     logits: Vec<f32>,
@@ -81,6 +82,7 @@ impl Context {
         let plan = Plan::of(model, params, &setup)?;
         plan.check(model, params)?;
         setup.try_device(model)?;
+        let finds_best = setup.finds_best(model);
         let Setup { backends, registry, cparams, weights_version, kv, n_ctx } = setup;
         let mut scheduler = Scheduler::new(registry, model.weights(), kv);
         // Steps beyond the plan may take what the caller's limit leaves over, and no more.
@@ -96,6 +98,7 @@ impl Context {
             n_ctx,
             n_ubatch: params.n_ubatch,
             n_outputs_max: crate::memory::n_outputs(params),
+            finds_best,
             kv: KvTable::new(KV_BLOCK, cparams.n_kv_blocks, params.n_seq_max),
             inputs: StepInputs::default(),
             logits: Vec::new(),
@@ -126,6 +129,11 @@ impl Context {
     /// Rows of logits in one step that memory is planned for.
     pub fn n_outputs_max(&self) -> usize {
         self.n_outputs_max
+    }
+
+    /// Whether a step that only wants best tokens finds them where the logits are, on a device.
+    pub(crate) fn finds_best(&self) -> bool {
+        self.finds_best
     }
 
     /// Threads of the CPU backend.
@@ -299,6 +307,7 @@ impl Context {
     pub(crate) fn row_len(&self, head: Head) -> usize {
         match head {
             Head::Logits => self.model.n_vocab(),
+            Head::Best => 2,
             Head::Hidden => self.model.description().hparams().n_embd,
         }
     }

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use minfer_graph::{CParams, GraphParams, GraphType, Head, KvSpec, Registry, StepError, compile};
+use minfer_gguf::TensorType;
+use minfer_graph::{CParams, GraphParams, GraphType, Head, KvSpec, Op, Registry, StepError, compile};
 
 use crate::backends::{Backends, GpuRequest};
 use crate::context::KV_BLOCK;
@@ -13,6 +14,14 @@ use crate::memory;
 use crate::model::Model;
 use crate::params::{ContextParams, DEFAULT_N_CTX};
 use crate::selftest::first_use;
+
+/// Places that a number tells apart.
+const MAX_PLACES: usize = 1 << 24;
+
+/// The step that gives the best token for each row of logits of `params`.
+pub(crate) fn best_of(params: GraphParams) -> GraphParams {
+    GraphParams { head: Head::Best, ..params }
+}
 
 pub(crate) struct Setup {
     pub(crate) backends: Arc<Backends>,
@@ -98,10 +107,20 @@ impl Setup {
     pub(crate) fn try_device(&self, model: &Arc<Model>) -> Result<(), EngineError> {
         let driver = self.cparams.gpu.and_then(|gpu| self.registry.driver(gpu.backend));
         let Some(driver) = driver else { return Ok(()) };
-        let steps = [self.params(1, 1, GraphType::Decode), self.params(2, 2, GraphType::Prefill)];
-        let graphs = steps.map(|p| compile(model.description(), &p, &self.registry, &mut |_, _| {}));
-        let graphs = graphs.into_iter().collect::<Result<Vec<_>, _>>().map_err(StepError::from)?;
+        let mut steps = vec![self.params(1, 1, GraphType::Decode), self.params(2, 2, GraphType::Prefill)];
+        steps.extend(self.finds_best(model).then(|| best_of(steps[0])));
+        let graphs =
+            steps.into_iter().map(|p| compile(model.description(), &p, &self.registry, &mut |_, _| {}));
+        let graphs = graphs.collect::<Result<Vec<_>, _>>().map_err(StepError::from)?;
         first_use(driver, &graphs)
+    }
+
+    /// Whether the device that makes the logits can find the best of them.
+    pub(crate) fn finds_best(&self, model: &Model) -> bool {
+        let gpu = self.cparams.gpu.filter(|gpu| gpu.outside_layers);
+        let driver = gpu.and_then(|gpu| self.registry.driver(gpu.backend));
+        let claims = driver.is_some_and(|d| d.supports_op(&Op::Argmax, TensorType::F32).is_yes());
+        claims && model.n_vocab() <= MAX_PLACES
     }
 
     /// The params of a step.

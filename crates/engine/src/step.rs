@@ -12,7 +12,7 @@ use crate::answer::Event;
 use crate::context::{Context, Row};
 use crate::error::EngineError;
 use crate::speculate::StepCost;
-use crate::task::{Share, Task};
+use crate::task::{Share, StepRows, Task};
 
 /// Takes the events of one task.
 pub(crate) trait Listener {
@@ -116,11 +116,12 @@ impl Stepper {
         seats: &mut [Seat<L>],
     ) -> Result<(), EngineError> {
         let start = Instant::now();
-        context.step_into(&self.rows, self.head, &mut self.out)?;
+        let head = self.head_of(context, seats);
+        context.step_into(&self.rows, head, &mut self.out)?;
         if self.size.n_read == 0 && self.head == Head::Logits {
             self.cost.observe(self.rows.len(), start.elapsed());
         }
-        let width = context.row_len(self.head);
+        let width = context.row_len(head);
         let mut rows = &self.out[..];
         for (seat, share) in seats.iter_mut().zip(&self.shares) {
             if share.n_text == 0 {
@@ -129,12 +130,24 @@ impl Stepper {
             let (own, rest) = rows.split_at(share.n_out * width);
             rows = rest;
             let listener = &mut seat.listener;
-            seat.task.commit(context, share, own, &mut |event| listener.event(event));
+            let rows = StepRows { head, values: own };
+            seat.task.commit(context, share, rows, &mut |event| listener.event(event));
             if share.n_guesses > 0 {
                 self.judge(&mut seat.task);
             }
         }
         Ok(())
+    }
+
+    /// What the step gives: the best tokens, if they can be found where the logits are and nobody wants more of them.
+    fn head_of<L>(&self, context: &Context, seats: &[Seat<L>]) -> Head {
+        let wants_more = |(seat, share): (&Seat<L>, &Share)| share.n_out > 0 && !seat.task.takes_best();
+        match self.head {
+            Head::Logits if context.finds_best() && !seats.iter().zip(&self.shares).any(wants_more) => {
+                Head::Best
+            }
+            head => head,
+        }
     }
 
     /// Whether a task's guesses pay, beside the streams that there are now.

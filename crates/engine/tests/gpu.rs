@@ -7,11 +7,16 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
 
 use common::*;
 use minfer_engine::memory::Plan;
-use minfer_engine::{Context, ContextParams, EngineError, Fault, GpuLayers, Model, Row, devices};
+use minfer_engine::sampler::SamplerParams;
+use minfer_engine::{
+    Context, ContextParams, EngineError, Fault, GenerateParams, GpuLayers, Model, Row, Speculation, devices,
+    generate,
+};
 use minfer_graph::{Backend, GraphType, KvType};
 
 /// Weights are dequantized and activations stay f32, so only the order of additions differs from the reference: what the CPU
@@ -148,6 +153,43 @@ fn half_the_layers_on_the_device_give_the_same_tokens() {
         assert_eq!(splits, [false, true, false], "{name}");
         assert!(!compiled.splits[1].copies.is_empty() && !compiled.splits[2].copies.is_empty());
     }
+}
+
+#[test]
+fn greedy_answers_are_found_on_the_device_and_are_those_of_the_logits() {
+    let Some(device) = device() else { return };
+    let path = data().join(format!("{}.gguf", COMMITTED[0]));
+    let model = load(&path);
+    let prompt = ids(&json(&path.with_extension("json"))["tokens"]);
+    let mut context = context(&model, &on(&device, ALL));
+    let used: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = used.clone();
+    context.scheduler_mut().on_prepared(Box::new(move |uses| {
+        noted.lock().unwrap().extend(uses.iter().map(|u| u.kernel.clone()));
+    }));
+    let mut answer = |change: &dyn Fn(&mut GenerateParams)| {
+        let sampler = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
+        let mut params = GenerateParams { n_predict: Some(12), sampler, ..GenerateParams::default() };
+        params.ignore_eos = true;
+        change(&mut params);
+        used.lock().unwrap().clear();
+        let seq = context.new_sequence().unwrap();
+        let tokens =
+            generate(&mut context, seq, &prompt, &params, &mut |_| ControlFlow::Continue(())).unwrap().tokens;
+        context.free_sequence(seq);
+        context.scheduler_mut().forget_graphs();
+        (tokens, used.lock().unwrap().iter().any(|k| k == "f32-argmax"))
+    };
+    let (expected, found_there) = answer(&|params| params.n_logprobs = Some(0));
+    assert!(!found_there && expected.len() == 12);
+    assert_eq!(answer(&|_| {}), (expected.clone(), true));
+    // Guesses are verified so, too.
+    let guessing = |params: &mut GenerateParams| params.speculation = Speculation::PromptLookup { max: 4 };
+    assert_eq!(answer(&guessing), (expected, true));
+    // Whatever changes logits needs all of them.
+    assert!(!answer(&|params| params.sampler.repeat_penalty = 1.1).1);
+    assert!(!answer(&|params| params.sampler.logit_bias = vec![(3, 1.0)]).1);
+    assert!(!answer(&|params| params.sampler.temperature = 0.5).1);
 }
 
 #[test]

@@ -107,6 +107,11 @@ impl GraphBuilder {
         self.derive(name, Op::Softmax, &[x], &[])
     }
 
+    /// Place and value of the best element of each column.
+    pub fn argmax(&mut self, name: &str, x: NodeId) -> NodeId {
+        self.derive(name, Op::Argmax, &[x], &[])
+    }
+
     /// RMS norm of each column, times `w`.
     pub fn rms_norm(&mut self, name: &str, x: NodeId, w: &WeightRef, eps: f32) -> NodeId {
         self.derive(name, Op::RmsNorm { eps }, &[x], std::slice::from_ref(w))

@@ -116,6 +116,9 @@ pub enum Op {
     Silu,
     /// Softmax over dimension 0.
     Softmax,
+    /// `x: [d, n]`, d at most 2^24, gives `[2, n]`: of each column the place of an element, as a number, and the element. It is
+    /// the first that is NaN or positive infinity; without one, the largest, the first among equals.
+    Argmax,
     /// `x: [d, n]`, weight `[d]`: `x / sqrt(mean(x²) + eps) · w` of each column (<https://arxiv.org/abs/1910.07467>).
     RmsNorm {
         /// Added to the mean of squares.
@@ -203,6 +206,7 @@ pub enum OpKind {
     Scale,
     Silu,
     Softmax,
+    Argmax,
     RmsNorm,
     QkNorm,
     MatMul,
@@ -222,7 +226,7 @@ pub enum OpKind {
 }
 
 /// Kinds in declaration order with their names in traces and exports.
-const KINDS: [(OpKind, &str); 23] = [
+const KINDS: [(OpKind, &str); 24] = [
     (OpKind::Input, "Input"),
     (OpKind::GetRows, "GetRows"),
     (OpKind::Add, "Add"),
@@ -230,6 +234,7 @@ const KINDS: [(OpKind, &str); 23] = [
     (OpKind::Scale, "Scale"),
     (OpKind::Silu, "Silu"),
     (OpKind::Softmax, "Softmax"),
+    (OpKind::Argmax, "Argmax"),
     (OpKind::RmsNorm, "RmsNorm"),
     (OpKind::QkNorm, "QkNorm"),
     (OpKind::MatMul, "MatMul"),
@@ -284,6 +289,7 @@ impl Op {
             Op::Scale { .. } => OpKind::Scale,
             Op::Silu => OpKind::Silu,
             Op::Softmax => OpKind::Softmax,
+            Op::Argmax => OpKind::Argmax,
             Op::RmsNorm { .. } => OpKind::RmsNorm,
             Op::QkNorm { .. } => OpKind::QkNorm,
             Op::MatMul => OpKind::MatMul,

@@ -22,6 +22,9 @@ pub enum Head {
     /// How probable each token is next, `[n_vocab, n_out]`.
     #[default]
     Logits,
+    /// The best token and its logit, `[2, n_out]`; see [`Op::Argmax`](crate::Op::Argmax). Spares reading all logits back from
+    /// a device where the best is all that is wanted.
+    Best,
     /// The values of the residual stream after the last norm, `[n_embd, n_out]`: what embeddings are made of.
     Hidden,
 }
@@ -31,6 +34,7 @@ impl Head {
     pub fn name(self) -> &'static str {
         match self {
             Head::Logits => "logits",
+            Head::Best => "best",
             Head::Hidden => "hidden",
         }
     }

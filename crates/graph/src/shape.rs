@@ -71,6 +71,7 @@ pub fn infer(
         Op::GetRows => check.get_rows().map(f32_of),
         Op::Add => check.add().map(f32_of),
         Op::Scale { .. } | Op::Silu | Op::Softmax => check.unary().map(f32_of),
+        Op::Argmax => check.argmax().map(f32_of),
         Op::RmsNorm { .. } => check.norm(None).map(f32_of),
         Op::QkNorm { head_dim, .. } => check.norm(Some(*head_dim)).map(f32_of),
         Op::MatMul => check.matmul().map(f32_of),
@@ -153,6 +154,14 @@ impl Check<'_> {
     fn unary(&self) -> Result<Shape, ShapeError> {
         self.arity("1", self.src.len() == 1, 0)?;
         self.dtype(0, DType::F32)
+    }
+
+    fn argmax(&self) -> Result<Shape, ShapeError> {
+        let [d, n, outer, outermost] = self.unary()?;
+        match (1..=1 << 24).contains(&d) {
+            true => Ok([2, n, outer, outermost]),
+            false => Err(ShapeError::Payload("a place is a number without rounding up to 2^24")),
+        }
     }
 
     fn norm(&self, head_dim: Option<usize>) -> Result<Shape, ShapeError> {

@@ -20,6 +20,7 @@ pub(super) fn op(op: &Op, dtype: TensorType) -> Support {
         Op::Scale { .. }
         | Op::Silu
         | Op::Softmax
+        | Op::Argmax
         | Op::BatchMatMul
         | Op::Permute { .. }
         | Op::Mul

@@ -14,8 +14,9 @@ use minfer_graph::{
 
 use super::memory::{Plain, Span};
 use super::steps::{
-    Attn, BatchProduct, BiasRopeStore, Binary, Broadcast, Combine, Cx, Embed, Ffn, Input, MatMul, Norm,
-    Nothing, PickRows, Qkv, QkvNorm, Rearrange, Region, Regions, Rope, Scale, Silu, Softmax, Step, Store,
+    Argmax, Attn, BatchProduct, BiasRopeStore, Binary, Broadcast, Combine, Cx, Embed, Ffn, Input, MatMul,
+    Norm, Nothing, PickRows, Qkv, QkvNorm, Rearrange, Region, Regions, Rope, Scale, Silu, Softmax, Step,
+    Store,
 };
 use super::{Shared, kv_layout};
 use crate::matmul::{Activations, PackedMatrix};
@@ -131,6 +132,10 @@ impl Maker<'_> {
             Op::Silu => Box::new(Silu { x: self.unless_in_place(node)?, out: self.out(node)? }),
             Op::Softmax => {
                 Box::new(Softmax { x: self.src(node, 0)?, d: node.out_shape[0], out: self.out(node)? })
+            }
+            Op::Argmax => {
+                let d = self.source(node, 0)?.out_shape[0];
+                Box::new(Argmax { x: self.src(node, 0)?, d, out: self.out(node)? })
             }
             Op::RmsNorm { eps } | Op::QkNorm { eps, .. } => Box::new(Norm {
                 x: self.src(node, 0)?,

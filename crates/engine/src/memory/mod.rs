@@ -24,7 +24,7 @@ pub use shortage::Shortage;
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::params::ContextParams;
-use crate::setup::Setup;
+use crate::setup::{Setup, best_of};
 
 /// What memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,7 +85,10 @@ impl Plan {
     }
 
     pub(crate) fn of(model: &Arc<Model>, params: &ContextParams, setup: &Setup) -> Result<Plan, EngineError> {
-        let steps = largest_steps(params, setup);
+        let mut steps = largest_steps(params, setup);
+        if setup.finds_best(model) {
+            steps.extend(steps.clone().into_iter().map(best_of));
+        }
         let sizes = sizes::Sizes::of(model, setup, &steps)?;
         let mut parts = vec![
             (PlanPart::Program, ledger::in_use()),

@@ -147,6 +147,24 @@ impl Sampler {
         Ok(&self.candidates)
     }
 
+    /// Whether the token is the best of the logits as they are, whatever came before.
+    pub fn takes_best(&self) -> bool {
+        self.params.is_greedy() && self.bias.is_empty() && !self.params.penalizes()
+    }
+
+    /// The token where [`Self::takes_best`] holds, from the place of the best logit and that logit: the first NaN or positive
+    /// infinity if there is one. Errors as [`Self::sample`] does.
+    pub fn take_best(&self, place: f32, logit: f32) -> Result<u32, SampleError> {
+        let id = place as u32;
+        if logit.is_nan() || logit == f32::INFINITY {
+            return Err(SampleError::BadLogit { id, value: logit });
+        }
+        if logit == f32::NEG_INFINITY {
+            return Err(SampleError::NoCandidate);
+        }
+        Ok(id)
+    }
+
     /// Records that `id` now belongs to the text, drawn or given. Errors if the vocabulary doesn't have it.
     pub fn accept(&mut self, id: u32) -> Result<(), SampleError> {
         check_token(id, self.n_vocab)?;

@@ -338,6 +338,7 @@ pub(super) fn elementwise(mut m: Maker, kind: OpKind, d: usize, n: usize) -> Res
         OpKind::Scale => m.b.scale("op", x, 0.37),
         OpKind::Silu => m.b.silu("op", x),
         OpKind::Softmax => m.b.softmax("op", x),
+        OpKind::Argmax => m.b.argmax("op", x),
         // The pass folds it.
         OpKind::SwiGlu => {
             let silu = m.b.silu("silu", x);

@@ -129,7 +129,8 @@ fn over_a_cache(cases: &mut Cases, wanted: &Wanted<'_>, kv_type: KvType) -> Resu
 
 fn of_values(cases: &mut Cases, wanted: &Wanted<'_>) -> Result<(), BuildError> {
     let f32 = TensorType::F32;
-    for kind in [OpKind::Add, OpKind::Mul, OpKind::Scale, OpKind::Silu, OpKind::Softmax, OpKind::SwiGlu] {
+    use OpKind::{Add, Argmax, Mul, Scale, Silu, Softmax, SwiGlu};
+    for kind in [Add, Mul, Scale, Silu, Softmax, Argmax, SwiGlu] {
         for (d, n) in [(1, 1), (31, 5), (896, 3)] {
             if wanted.has(kind, f32) {
                 cases.add(|m| elementwise(m, kind, d, n))?;

@@ -45,6 +45,14 @@ pub(crate) struct Share {
     pub(crate) n_out: usize,
 }
 
+/// What a step gives for the rows of a share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StepRows<'a> {
+    pub(crate) head: Head,
+    /// Rows one behind the other.
+    pub(crate) values: &'a [f32],
+}
+
 pub(crate) struct Task {
     params: GenerateParams,
     constraint: Option<Box<dyn TokenConstraint>>,
@@ -229,15 +237,28 @@ impl Task {
         self.text[at..at + share.n_text].iter().chain(guesses).copied()
     }
 
+    /// Whether it needs no more of a row of logits than the best token.
+    pub(crate) fn takes_best(&self) -> bool {
+        let params = &self.params;
+        let tells = params.n_logprobs.is_some() || params.n_prompt_logprobs.is_some();
+        self.sampler.takes_best() && self.constraint.is_none() && !tells
+    }
+
     /// What it wants of a step.
     pub(crate) fn head(&self) -> Head {
         if self.pool.is_some() { Head::Hidden } else { Head::Logits }
     }
 
     /// Takes the rows of its share, after a step.
-    pub(crate) fn commit(&mut self, context: &mut Context, share: &Share, rows: &[f32], sink: Sink<'_>) {
+    pub(crate) fn commit(
+        &mut self,
+        context: &mut Context,
+        share: &Share,
+        rows: StepRows<'_>,
+        sink: Sink<'_>,
+    ) {
         let done = match self.pool.is_some() {
-            true => Ok(self.pool_rows(context, rows, sink)),
+            true => Ok(self.pool_rows(context, rows.values, sink)),
             false => self.take_rows(context, share, rows, sink),
         };
         // What was guessed wrong is not part of the text, and the last token of the text is not read yet.
@@ -257,12 +278,13 @@ impl Task {
         &mut self,
         context: &mut Context,
         share: &Share,
-        logits: &[f32],
+        rows: StepRows<'_>,
         sink: Sink<'_>,
     ) -> Result<ControlFlow<FinishReason>, EngineError> {
         let n_read = self.seq.map_or(0, |seq| context.tokens(seq).len()) - share.n_guesses;
         let model = context.model().clone();
-        let rows: Vec<&[f32]> = logits.chunks_exact(model.n_vocab()).collect();
+        let head = rows.head;
+        let rows: Vec<&[f32]> = rows.values.chunks_exact(context.row_len(head)).collect();
         let (prompt_rows, rows) = rows.split_at(self.n_prompt_rows(n_read, share));
         self.note_prompt(n_read, share, prompt_rows)?;
         if self.report_reading(n_read, sink).is_break() {
@@ -275,7 +297,7 @@ impl Task {
         let guesses = self.speculator.take(share.n_guesses);
         let mut n_accepted = 0;
         for row in rows {
-            if let ControlFlow::Break(reason) = self.next_token(&model, row, sink)? {
+            if let ControlFlow::Break(reason) = self.next_token(&model, (head, row), sink)? {
                 return Ok(ControlFlow::Break(reason));
             }
             if guesses.get(n_accepted) != self.tokens.last() {
@@ -287,25 +309,28 @@ impl Task {
         self.make_room(context, sink)
     }
 
-    /// Draws the next token from its row of logits.
+    /// Draws the next token from its row.
     fn next_token(
         &mut self,
         model: &Model,
-        logits: &[f32],
+        (head, row): (Head, &[f32]),
         sink: Sink<'_>,
     ) -> Result<ControlFlow<FinishReason>, EngineError> {
         let limit = self.params.n_predict.unwrap_or(usize::MAX);
         if limit == 0 {
             return Ok(ControlFlow::Break(FinishReason::Length));
         }
-        let token = self.draw(logits)?;
+        let token = match (head, row) {
+            (Head::Best, [place, logit]) => self.sampler.take_best(*place, *logit)?,
+            _ => self.draw(row)?,
+        };
         self.sampler.accept(token)?;
         self.tokens.push(token);
         self.text.push(token);
         if let Some(start) = self.first_logits {
             self.timings.decode = start.elapsed();
         }
-        let logprobs = self.params.n_logprobs.map(|n| step_logprobs(logits, token, n)).transpose()?;
+        let logprobs = self.params.n_logprobs.map(|n| step_logprobs(row, token, n)).transpose()?;
         self.logprobs.extend(logprobs.clone());
         if sink(Event::Token { id: token, logprobs }).is_break() {
             return Ok(ControlFlow::Break(FinishReason::Interrupted));

@@ -35,6 +35,7 @@ pub(super) fn payload(op: &Op) -> Vec<(&'static str, String)> {
         | Op::Mul
         | Op::Silu
         | Op::Softmax
+        | Op::Argmax
         | Op::MatMul
         | Op::BatchMatMul
         | Op::Reshape

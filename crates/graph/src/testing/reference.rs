@@ -223,6 +223,7 @@ impl Step {
             Op::Scale { factor } => self.f32s(0)?.iter().map(|x| x * factor).collect(),
             Op::Silu => self.f32s(0)?.iter().map(|x| silu(*x)).collect(),
             Op::Softmax => self.f32s(0)?.chunks(d).flat_map(softmax).collect(),
+            Op::Argmax => self.f32s(0)?.chunks(d).flat_map(argmax).collect(),
             Op::RmsNorm { eps } => rms_norm(&self.f32s(0)?, &self.weights[0], *eps),
             Op::QkNorm { eps, .. } => rms_norm(&self.f32s(0)?, &self.weights[0], *eps),
             Op::MatMul => matmul(&self.f32s(0)?, &self.weights[0], d),
@@ -364,6 +365,13 @@ fn softmax(x: &[f32]) -> Vec<f32> {
     let e: Vec<f32> = x.iter().map(|v| (v - max).exp()).collect();
     let sum: f32 = e.iter().sum();
     e.iter().map(|v| v / sum).collect()
+}
+
+fn argmax(x: &[f32]) -> [f32; 2] {
+    let most = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let bad = x.iter().position(|v| v.is_nan() || *v == f32::INFINITY);
+    let place = bad.or_else(|| x.iter().position(|v| *v == most)).unwrap_or(0);
+    [place as f32, x[place]]
 }
 
 fn rms_norm(x: &[f32], w: &[f32], eps: f32) -> Vec<f32> {

@@ -109,6 +109,10 @@ pub(super) fn build(
     let x = s.b.rms_norm("output_norm", x, &w.output_norm, h.norm_eps);
     let output = match params.head {
         Head::Logits => s.b.matmul("logits", x, &w.output),
+        Head::Best => {
+            let logits = s.b.matmul("logits", x, &w.output);
+            s.b.argmax("best", logits)
+        }
         Head::Hidden => x,
     };
     s.b.output(output);

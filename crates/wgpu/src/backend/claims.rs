@@ -18,7 +18,7 @@ pub(super) fn op(op: &Op, dtype: TensorType) -> Support {
         Op::Input | Op::View { .. } | Op::Reshape => {
             yes_if(matches!(dtype, TensorType::F32 | TensorType::I32), "values are f32 or i32")
         }
-        Op::Scale { .. } | Op::Silu | Op::Mul | Op::SwiGlu => {
+        Op::Scale { .. } | Op::Silu | Op::Mul | Op::SwiGlu | Op::Argmax => {
             yes_if(dtype == TensorType::F32, "activations are f32")
         }
         Op::Softmax | Op::BatchMatMul | Op::Permute { .. } => Support::No("there is no kernel"),

@@ -85,6 +85,7 @@ impl Maker<'_> {
             Op::SwiGlu => self.binary(node, Binary::SwiGlu),
             Op::Scale { factor } => self.unary(node, Unary::Scale, *factor),
             Op::Silu => self.unary(node, Unary::Silu, 1.0),
+            Op::Argmax => self.argmax(node),
             Op::RmsNorm { eps } => self.rms_norm(node, *eps, node.out_shape[0]),
             Op::QkNorm { eps, head_dim } => self.rms_norm(node, *eps, *head_dim),
             Op::MatMul => self.matmul(node),
@@ -229,6 +230,13 @@ impl Maker<'_> {
         let words = [word(node.n_elems())?, x.start(), out.start(), factor.to_bits()];
         let groups = kernels::threads(node.n_elems());
         self.dispatch(&kernels::elementwise::unary(op), &[&x, &out], &words, groups)
+    }
+
+    fn argmax(&mut self, node: &Node) -> Result<(), KernelFault> {
+        let (x, out) = (self.src(node, 0)?, self.value(node)?);
+        let (d, n) = (self.source(node, 0)?.out_shape[0], node.n_elems() / 2);
+        let words = [word(d)?, word(n)?, x.start(), out.start()];
+        self.dispatch(&kernels::rows::argmax(), &[&x, &out], &words, kernels::grid(n, 1))
     }
 
     fn rms_norm(&mut self, node: &Node, eps: f32, d: usize) -> Result<(), KernelFault> {

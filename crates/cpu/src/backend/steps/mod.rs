@@ -13,7 +13,7 @@ pub(super) use attention::{Attn, Region, Regions, Store};
 pub(super) use elementwise::{Binary, Broadcast, Combine, Scale, Silu};
 pub(super) use fused::{BiasRopeStore, Ffn, Qkv, QkvNorm};
 pub(super) use matmul::{Input, MatMul};
-pub(super) use norm::{Norm, Softmax};
+pub(super) use norm::{Argmax, Norm, Softmax};
 pub(super) use rope::{Rope, RopeSlot};
 pub(super) use rows::{BatchProduct, Embed, PickRows, Rearrange};
 

@@ -35,6 +35,27 @@ impl Step for Norm {
     }
 }
 
+/// The best of every run of `d` elements.
+pub(in crate::backend) struct Argmax {
+    pub(in crate::backend) x: Span<f32>,
+    pub(in crate::backend) d: usize,
+    pub(in crate::backend) out: Span<f32>,
+}
+
+impl Step for Argmax {
+    fn run(&self, cx: &mut Cx<'_>) -> Result<(), KernelFault> {
+        let x = self.x.get(cx.access);
+        let out = self.out.get_mut(cx.access);
+        let d = self.d;
+        let cost = Cost::of(x.len(), SOFTMAX_PS);
+        all(|failed| {
+            cx.pool.run_rows(out, 2, cost, |rows, part| {
+                failed.note(ops::argmax(&x[rows.start * d..rows.end * d], d, part));
+            });
+        })
+    }
+}
+
 /// Softmax of every run of `d` elements.
 pub(in crate::backend) struct Softmax {
     pub(in crate::backend) x: Span<f32>,

@@ -73,6 +73,37 @@ fn nan_and_positive_infinity_are_errors_wherever_they_are() {
 }
 
 #[test]
+fn the_best_of_a_row_found_elsewhere_is_what_the_row_gives() {
+    let rows: [&[f32]; 8] = [
+        &[0.5, 2.0, 2.0, -1.0],
+        &[-0.0, 0.0, -1.0, -1.0],
+        &[-INF, -INF, -3e38, -INF],
+        &[-INF; 4],
+        &[1.0, INF, f32::NAN, 5.0],
+        &[1.0, 7.0, 6.0, INF],
+        &[f32::NAN, INF, 0.0, 0.0],
+        &[0.0; 4],
+    ];
+    for row in rows {
+        let mut sampler = sampler(&SamplerParams { temperature: 0.0, ..plain() }, row.len());
+        assert!(sampler.takes_best());
+        let mut best = [0.0; 2];
+        minfer_cpu::ops::argmax(row, row.len(), &mut best).unwrap();
+        let (found, wanted) = (sampler.take_best(best[0], best[1]), sampler.sample(row, None));
+        // NaN is not equal to itself, and its text is.
+        let text = |e: SampleError| e.to_string();
+        assert_eq!(found.map_err(text), wanted.map(|s| s.id).map_err(text), "{row:?}");
+    }
+    for params in [
+        SamplerParams { temperature: 0.1, ..plain() },
+        SamplerParams { repeat_penalty: 1.1, temperature: 0.0, ..plain() },
+        SamplerParams { logit_bias: vec![(1, -1.0)], temperature: 0.0, ..plain() },
+    ] {
+        assert!(!sampler(&params, 4).takes_best(), "{params:?}");
+    }
+}
+
+#[test]
 fn a_penalty_that_overflows_is_an_error() {
     let mut sampler = sampler(&SamplerParams { repeat_penalty: 1e-38, ..plain() }, 2);
     sampler.accept(1).unwrap();

@@ -18,6 +18,11 @@ pub(crate) fn pick() -> Kernel {
     Kernel::new("f32-pick".into(), &[], &[STATUS, include_str!("pick.wgsl")])
 }
 
+/// The best element of columns.
+pub(crate) fn argmax() -> Kernel {
+    Kernel::new("f32-argmax".into(), &[], &[include_str!("argmax.wgsl")])
+}
+
 /// Root-mean-square norm of columns, or of heads.
 pub(crate) fn rms_norm() -> Kernel {
     Kernel::new("f32-rms_norm".into(), &[], &[include_str!("rms_norm.wgsl")])
@@ -25,5 +30,5 @@ pub(crate) fn rms_norm() -> Kernel {
 
 #[cfg(test)]
 pub(super) fn all() -> Vec<Kernel> {
-    dequant::types().map(embed).chain([pick(), rms_norm()]).collect()
+    dequant::types().map(embed).chain([pick(), argmax(), rms_norm()]).collect()
 }
