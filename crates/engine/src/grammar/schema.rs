@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::error::{GrammarError, GrammarKind};
 use super::regex;
@@ -80,20 +80,38 @@ fn role(keyword: &str) -> Option<Role> {
 /// Checks a schema; gives it in the form that the parser takes.
 pub(super) fn prepare(schema: &Value) -> Result<Value, GrammarError> {
     measure(schema)?;
-    let mut walk =
-        Walk { root: schema, seen: HashSet::new(), open: vec![("#".into(), schema)], idle: Vec::new() };
+    let (seen, open) = (HashSet::new(), vec![("#".into(), schema)]);
+    let mut walk = Walk { root: schema, seen, open, idle: Vec::new(), listed: Vec::new() };
     walk.run()?;
-    let idle = walk.idle;
+    let Walk { idle, listed, .. } = walk;
     let mut schema = if *schema == true { json!({}) } else { schema.clone() };
     for place in idle {
-        let at = schema.pointer_mut(place.trim_start_matches('#'));
-        at.and_then(Value::as_object_mut).and_then(|map| map.remove(IDLE));
+        object_at(&mut schema, &place).and_then(|map| map.remove(IDLE));
+    }
+    for place in listed {
+        let Some(map) = object_at(&mut schema, &place) else { continue };
+        let cases = map.remove("oneOf");
+        map.extend(cases.map(|cases| ("anyOf".to_owned(), cases)));
     }
     if let Some(map) = schema.as_object_mut() {
         // Settings of the parser are not the schema's to make.
         map.insert("x-guidance".into(), json!({ "whitespace_pattern": WHITESPACE }));
     }
     Ok(schema)
+}
+
+fn object_at<'a>(schema: &'a mut Value, place: &str) -> Option<&'a mut Map<String, Value>> {
+    schema.pointer_mut(place.trim_start_matches('#')).and_then(Value::as_object_mut)
+}
+
+/// Whether every case is a constant and no two are the same, so that no two can be true at once. The parser sees that of
+/// objects only.
+fn are_distinct_constants(cases: &[Value]) -> bool {
+    let constant = |case: &Value| Some(case.get("const")?.to_string());
+    let constants: Option<HashSet<String>> = cases.iter().map(constant).collect();
+    // 1 and 1.0 are one number in two spellings.
+    let is_exact = |case: &Value| !case["const"].is_f64();
+    constants.is_some_and(|all| all.len() == cases.len()) && cases.iter().all(is_exact)
 }
 
 /// Bounds the size of a schema, without recursion.
@@ -133,6 +151,8 @@ struct Walk<'a> {
     open: Vec<(String, &'a Value)>,
     /// Schemas that say `uniqueItems: false`, which means nothing, and is refused by the parser.
     idle: Vec<String>,
+    /// Schemas whose `oneOf` lists constants, which is as good as `anyOf`.
+    listed: Vec<String>,
 }
 
 impl<'a> Walk<'a> {
@@ -141,6 +161,12 @@ impl<'a> Walk<'a> {
             match schema {
                 Value::Bool(_) => {}
                 Value::Object(map) => {
+                    if let Some(Value::Array(cases)) = map.get("oneOf")
+                        && !map.contains_key("anyOf")
+                        && are_distinct_constants(cases)
+                    {
+                        self.listed.push(path.clone());
+                    }
                     for (keyword, value) in map {
                         // Of numbers, formats say how a program keeps them (int32, double).
                         if keyword != "format" || may_be_string(map.get("type")) {
@@ -338,6 +364,19 @@ mod tests {
 
     fn error(schema: Value) -> String {
         prepare(&schema).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn cases_that_are_constants_exclude_one_another() {
+        let prepared =
+            |cases: Value| prepare(&json!({ "items": { "oneOf": cases } })).unwrap()["items"].clone();
+        let listed = json!([{ "const": 1, "title": "one" }, { "const": "1" }, { "const": null }]);
+        assert_eq!(prepared(listed.clone()), json!({ "anyOf": listed }));
+        for cases in
+            [json!([{ "const": 1 }, { "const": 1 }]), json!([{ "const": 1 }, { "const": 1.0 }]), json!([{}])]
+        {
+            assert_eq!(prepared(cases.clone()), json!({ "oneOf": cases }));
+        }
     }
 
     #[test]

@@ -65,6 +65,9 @@ fn an_object_is_an_object_and_text_is_text() {
     let server = start();
     let object = server.chat(with(hot(3), json!({ "response_format": { "type": "json_object" } })));
     assert!(serde_json::from_str::<Value>(&said(&object)).unwrap().is_object());
+    let cases = json!({ "oneOf": [{ "const": 7, "title": "seven" }, { "const": "x" }] });
+    let one = said(&server.chat(with(hot(4), json!({ "json_schema": cases }))));
+    assert!(["7", "\"x\""].contains(&one.as_str()), "{one}");
     let plain = server.chat(json!({})).json();
     let text = server.chat(json!({ "response_format": { "type": "text" } })).json();
     assert_eq!(plain["choices"][0]["message"], text["choices"][0]["message"]);
