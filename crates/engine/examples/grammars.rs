@@ -1,6 +1,8 @@
 //! What constraints cost: compiling a grammar, and each token of an answer.
 //!
-//! `cargo run --release -p minfer-engine --example grammars -- MODEL.gguf [TOKENS]`
+//! `cargo run --release -p minfer-engine --example grammars -- MODEL.gguf [TOKENS [THREADS]]`
+//!
+//! Masks are computed beside the model's own work: what they cost an answer is what its tokens take more.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an example prints what it finds")]
 
@@ -10,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use minfer_engine::sampler::{SamplerParams, TokenMask};
 use minfer_engine::{
-    ConstraintError, Context, ContextParams, EngineError, GenerateParams, Grammar, LoadOptions, Model,
-    Request, TokenConstraint, generate_request,
+    ConstraintError, Context, ContextParams, EngineError, GenerateParams, Generated, Grammar, LoadOptions,
+    Model, Request, SeqId, TokenConstraint, generate_request,
 };
 use serde_json::json;
 
@@ -96,21 +98,50 @@ fn percentiles(times: &mut [Duration]) -> String {
     )
 }
 
+/// Time of a token behind the first.
+fn us_each(answer: &Generated) -> f64 {
+    answer.timings.decode.as_secs_f64() * 1e6 / answer.tokens.len().saturating_sub(1).max(1) as f64
+}
+
+/// What a token costs by itself: the middle of three answers.
+fn free_step_us(
+    context: &mut Context,
+    seq: SeqId,
+    prompt: &[u32],
+    n_predict: usize,
+) -> Result<f64, EngineError> {
+    let mut steps = Vec::new();
+    for _ in 0..3 {
+        let params = GenerateParams { n_predict: Some(n_predict), ignore_eos: true, ..Default::default() };
+        let request = Request::new(prompt.to_vec(), params);
+        let answer = generate_request(context, seq, request, &mut |_| ControlFlow::Continue(()))?;
+        steps.push(us_each(&answer));
+    }
+    steps.sort_by(f64::total_cmp);
+    Ok(steps[1])
+}
+
 fn main() -> Result<(), EngineError> {
     let mut args = std::env::args().skip(1);
     let Some(path) = args.next() else {
-        println!("usage: grammars MODEL.gguf [TOKENS]");
+        println!("usage: grammars MODEL.gguf [TOKENS [THREADS]]");
         return Ok(());
     };
     let n_predict = args.next().and_then(|n| n.parse().ok()).unwrap_or(300);
+    let n_threads = args.next().and_then(|n| n.parse().ok());
     let model = Model::load(path.as_ref(), &LoadOptions::default())?;
     let start = Instant::now();
     model.compile_grammar(&Grammar::JsonObject)?;
     println!("vocabulary: {:.0} ms, once for a model", start.elapsed().as_secs_f64() * 1e3);
-    let mut context =
-        Context::new(&model, &ContextParams { n_ctx: 1024, ..ContextParams::default() }, &mut |_, _| {})?;
+    let mut context = Context::new(
+        &model,
+        &ContextParams { n_ctx: 1024, n_threads, ..ContextParams::default() },
+        &mut |_, _| {},
+    )?;
     let seq = context.new_sequence()?;
     let prompt = model.encode("Four people, each with name, age, favourite colour, tags and birthday:\n")?;
+    let step_us = free_step_us(&mut context, seq, &prompt, n_predict)?;
+    println!("a step without a grammar: {step_us:.0} us");
     for (name, grammar) in grammars() {
         let start = Instant::now();
         let compiled = model.compile_grammar(&grammar)?;
@@ -122,14 +153,11 @@ fn main() -> Result<(), EngineError> {
             let sampler = SamplerParams { temperature, seed: Some(1), ..SamplerParams::default() };
             let params = GenerateParams { n_predict: Some(n_predict), sampler, ..GenerateParams::default() };
             let request = Request { constraint, ..Request::new(prompt.clone(), params) };
-            let start = Instant::now();
             let answer = generate_request(&mut context, seq, request, &mut |_| ControlFlow::Continue(()))?;
-            let (took, n) = (start.elapsed().as_secs_f64() * 1e3, answer.tokens.len());
-            println!(
-                "  temperature {temperature}: {n} tokens, {:?}, {:.1} ms each",
-                answer.reason,
-                took / n as f64
-            );
+            let (reason, n) = (answer.reason, answer.tokens.len());
+            let us = us_each(&answer);
+            let more = (us / step_us - 1.0) * 100.0;
+            println!("  temperature {temperature}: {n} tokens, {reason:?}, {us:.0} us each: {more:+.1} %");
             let [masks, accepted] = &mut *times.lock().unwrap();
             println!("    mask   us: {}\n    accept us: {}", percentiles(masks), percentiles(accepted));
         }

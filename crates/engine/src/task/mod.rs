@@ -5,6 +5,7 @@
 //! sequence that had to give its memory back are the same thing: tokens to be read. Guesses are read behind the text and
 //! stay only where they turn out to be the text.
 
+mod ahead;
 mod finish;
 mod prompt;
 mod room;
@@ -16,7 +17,6 @@ use std::time::{Duration, Instant};
 use minfer_graph::Head;
 
 use crate::answer::{Departure, Dropped, Event, FinishReason, Generated, StepLogprobs, Timings};
-use crate::constraint::TokenConstraint;
 use crate::context::{Context, SeqId};
 use crate::embed::Pool;
 use crate::error::EngineError;
@@ -25,6 +25,7 @@ use crate::request::{GenerateParams, OnFull, Request};
 use crate::sampler::{Sampler, SamplerState, logprob, top_logprobs};
 use crate::speculate::Speculator;
 
+use ahead::Ahead;
 use room::{check_size, drop_oldest};
 use text::TextOut;
 
@@ -55,7 +56,7 @@ pub(crate) struct StepRows<'a> {
 
 pub(crate) struct Task {
     params: GenerateParams,
-    constraint: Option<Box<dyn TokenConstraint>>,
+    constraint: Option<Ahead>,
     n_ctx: usize,
     sampler: Sampler,
     out: TextOut,
@@ -107,7 +108,7 @@ impl Task {
             sampler.restore(&SamplerState { history: sampler.state().history, ..state.clone() })?;
         }
         Ok(Task {
-            constraint: request.constraint,
+            constraint: request.constraint.map(Ahead::new),
             n_ctx,
             sampler,
             out,
@@ -306,7 +307,19 @@ impl Task {
             n_accepted += 1;
         }
         self.speculator.verified(guesses.len(), n_accepted);
-        self.make_room(context, sink)
+        let flow = self.make_room(context, sink)?;
+        if flow.is_continue() && ahead::has_core_beside(context.n_threads()) {
+            self.begin_mask();
+        }
+        Ok(flow)
+    }
+
+    /// Has the mask of the next token computed while the next step runs.
+    fn begin_mask(&mut self) {
+        let n_left = self.n_left();
+        if let Some(constraint) = &mut self.constraint {
+            constraint.begin(n_left);
+        }
     }
 
     /// Draws the next token from its row.
@@ -342,6 +355,7 @@ impl Task {
     fn draw(&mut self, logits: &[f32]) -> Result<u32, EngineError> {
         let n_left = self.n_left();
         let Some(constraint) = &mut self.constraint else { return Ok(self.sampler.sample(logits, None)?.id) };
+        let constraint = constraint.here()?;
         loop {
             let token = self.sampler.sample(logits, constraint.mask(n_left)?)?.id;
             if constraint.accept(token)? {
@@ -377,7 +391,7 @@ impl Task {
         let reasons = [
             (stopped, FinishReason::StopString),
             (ends, FinishReason::EndOfGeneration),
-            (self.constraint.as_ref().is_some_and(|c| c.is_complete()), FinishReason::Complete),
+            (self.constraint.as_ref().is_some_and(Ahead::is_complete), FinishReason::Complete),
             (self.params.n_predict.is_some_and(|n| self.tokens.len() >= n), FinishReason::Length),
             (is_full, FinishReason::ContextFull),
         ];
