@@ -1,6 +1,6 @@
 // Makes a graph of few layers one of many, for the page alone: what a large model looks like, without its file.
 
-/** The answer of /graph/stages with the first layer repeated until there are `nLayers`; memory is told as it was. */
+/** The answer of /graph/stages with the first layer repeated until there are at least `nLayers`; memory is told as it was. */
 export function deepen(stages, nLayers) {
   return { ...stages, stages: stages.stages.map((graph) => deepGraph(graph, nLayers)) };
 }
@@ -11,6 +11,7 @@ function deepGraph(graph, nLayers) {
   const n = own.length;
   const given = Math.max(...graph.nodes.map((node) => node.layer ?? 0)) + 1;
   const copies = nLayers - given;
+  if (copies <= 0) return graph;
   const inputs = new Set(graph.inputs);
   // What leaves the first layer enters its copy where the first layer read what came before the layers.
   const out = Math.max(...graph.nodes.filter((node) => node.id >= start + n).flatMap((node) => node.src.filter((id) => id >= start && id < start + n)));

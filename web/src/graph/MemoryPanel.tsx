@@ -147,19 +147,22 @@ function SelectedLife({ memory }: { memory: Memory }) {
   );
 }
 
-/** What a whole context takes, as `minfer plan` shows it. */
+/** The part of a plan that stands for all that the process has: program, vocabulary, loaded weights, contexts. */
+const THERE = "program and vocabulary";
+
+/** What a whole context takes, as `minfer plan` shows it; here the weights are loaded already, and in what is there. */
 function Parts() {
   const parts = model.value?.parts ?? [];
   const most = Math.max(1, ...parts.map((part) => part.bytes));
   if (parts.length === 0) return null;
   return (
     <table class="bars">
-      <caption>A context of {model.value?.n_ctx} tokens</caption>
+      <caption>What is there, and what one context more of {model.value?.n_ctx} tokens would take</caption>
       <thead class="hidden-label"><tr><th>Part</th><th>Share</th><th>Size</th></tr></thead>
       <tbody>
         {parts.map((part) => (
           <tr key={part.name}>
-            <th scope="row">{part.name}</th>
+            <th scope="row">{part.name === THERE ? "there already" : part.name}</th>
             <td class="bar-cell"><i style={{ width: `${((part.bytes / most) * 100).toFixed(1)}%` }} /></td>
             <td class="number">{bytesText(part.bytes)}</td>
           </tr>

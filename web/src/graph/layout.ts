@@ -84,10 +84,13 @@ function stack(blocks: PlacedBlock[], nOpen: number): { width: number; height: n
   const column = widest + 2 * GAP;
   const n = nOpen <= MOST_IN_COLUMN ? 1 : Math.max(1, Math.round(Math.sqrt((total * ASPECT) / column)));
   const full = total / n;
-  let [at, y, height] = [0, 0, 0];
+  let [at, y, height, above] = [0, 0, 0, 0];
   for (const block of blocks) {
-    if (y > 0 && y + block.height / 2 > full && at < n - 1) {
-      at++;
+    // By its place in one long column, so that what is left over does not pile up in the last one.
+    const wanted = Math.min(n - 1, Math.floor((above + block.height / 2) / full));
+    above += block.height + GAP;
+    if (wanted > at) {
+      at = wanted;
       y = 0;
     }
     const middle = (at - (n - 1) / 2) * column;

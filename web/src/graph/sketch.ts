@@ -137,6 +137,9 @@ function nodeBox(pen: Pen, box: Box, x: number, y: number): void {
   to.beginPath();
   to.roundRect(x, y, NODE_WIDTH, NODE_HEIGHT, 8);
   fill(pen, node, paint, node.op === "Input" ? colours.sunken : colours.raised, () => to.fill());
+  to.strokeStyle = colours.line;
+  to.lineWidth = 1 / pen.scale;
+  to.stroke();
   if (scene.marked === node.name || paint.mark === "bad" || isFused) {
     to.strokeStyle = scene.marked === node.name || paint.mark === "bad" ? colours.danger : colours.accent;
     to.lineWidth = scene.marked === node.name ? 8 : 4;

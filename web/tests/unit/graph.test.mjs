@@ -106,3 +106,17 @@ test("a deepened graph is one that a model with more layers would have", () => {
   const [deep] = deepen({ stages: [graphOf(2)] }, 28).stages;
   assert.deepEqual(deep, graphOf(28));
 });
+
+test("columns are about equally high, whatever the number of layers", () => {
+  for (const n of [6, 17, 24, 28, 30, 31, 48]) {
+    const graph = graphOf(n);
+    const { blocks, height } = layOut(graph, graph, new Set(Array.from({ length: n }, (_, i) => i)));
+    const columns = new Map();
+    for (const block of blocks) {
+      const middle = Math.round(block.x + block.width / 2);
+      columns.set(middle, Math.max(columns.get(middle) ?? 0, block.y + block.height));
+    }
+    const layer = blocks[1].height;
+    for (const [middle, foot] of columns) assert.ok(height - foot <= 2 * layer, `${n} layers, column at ${middle}: ${foot} of ${height}`);
+  }
+});
