@@ -5,7 +5,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::*;
 use minfer_engine::sampler::SamplerParams;
@@ -223,6 +223,7 @@ fn check(name: &str, mix: &Mix, model: &Arc<Model>, n_ctx: usize, settings: &[Se
     let expected = alone(model, mix, n_ctx, settings[0].kv_type);
     assert!(expected.iter().any(|a| a.tokens.len() > 2), "{name}: answers are not all but empty");
     for setting in settings {
+        let start = Instant::now();
         for (round, found) in ["cold", "warm"].iter().zip(together(model, mix, n_ctx, setting)) {
             for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
                 assert!(
@@ -231,6 +232,11 @@ fn check(name: &str, mix: &Mix, model: &Arc<Model>, n_ctx: usize, settings: &[Se
                 );
             }
         }
+        eprintln!(
+            "{name}: {} requests are the same, cold and warm, in {:.0?}: {setting:?}",
+            expected.len(),
+            start.elapsed()
+        );
     }
 }
 
@@ -273,19 +279,47 @@ fn company_does_not_matter_to_tiny_models() {
     }
 }
 
+const SMOLLM2: &str = "smollm2-135m-instruct-q4_1.gguf";
+const QWEN: &str = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
+
+/// Guesses, cancellations, long chunks; and a single thread with chunks of another length.
+fn two_ways() -> [Setting; 2] {
+    let both = Setting { n_ubatch: 256, n_cancelled: 1, speculation: lookup(), ..Setting::plain() };
+    [both, Setting { n_threads: 1, n_ubatch: 192, ..Setting::plain() }]
+}
+
 #[test]
 fn company_does_not_matter_to_real_models() {
-    let both = Setting { n_ubatch: 256, n_cancelled: 1, speculation: lookup(), ..Setting::plain() };
-    let one_thread = Setting { n_threads: 1, n_ubatch: 192, ..Setting::plain() };
-    for (file, n, longest, settings) in [
-        ("smollm2-135m-instruct-q4_1.gguf", 32, 2000, vec![both.clone()]),
-        ("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", 8, 300, vec![both, one_thread]),
-    ] {
-        let Some(path) = real(file) else { continue };
+    let [both, one_thread] = two_ways();
+    check_real(SMOLLM2, 32, 2000, std::slice::from_ref(&both));
+    check_real(QWEN, 8, 300, &[both, one_thread]);
+}
+
+/// 32 requests with prompts of up to 2000 tokens, on both models, with one and two threads, with and without guesses, warm
+/// and cold, all at once and a few at a time.
+#[test]
+#[ignore = "takes some ten minutes: cargo test --workspace --test company -- --ignored --nocapture"]
+fn company_does_not_matter_to_real_models_in_full() {
+    let [both, one_thread] = two_ways();
+    let drafted = Setting {
+        speculation: Speculation::DraftModel { max: 5 },
+        n_ubatch: 64,
+        seed: 3,
+        ..Setting::plain()
+    };
+    let uncached = Setting { skip_cache: true, n_seq_max: 32, seed: 5, ..Setting::plain() };
+    let few = Setting { n_seq_max: 2, n_ubatch: 512, n_cancelled: 1, seed: 7, ..Setting::plain() };
+    check_real(SMOLLM2, 32, 2000, &[both.clone(), one_thread.clone(), drafted, uncached, few.clone()]);
+    check_real(QWEN, 32, 2000, &[both, one_thread, few]);
+}
+
+/// Nothing where the model is not there.
+fn check_real(file: &str, n: usize, longest: usize, settings: &[Setting]) {
+    if let Some(path) = real(file) {
         let model = load(&path);
         let text = "fn main() {\n    let words = [\"once\", \"upon\", \"a\", \"time\"];\n    for word in words {\n        \
                     println!(\"{word}\");\n    }\n}\n\nSome people say that it is a matter of taste. Others do not.\n";
         let mix = Mix::new(&model.encode(text).unwrap(), n, longest, 8);
-        check(file, &mix, &model, 2048, &settings);
+        check(file, &mix, &model, 2048, settings);
     }
 }
