@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use minfer_engine::memory::Plan;
 use minfer_engine::{Context, ContextParams, Model};
 
@@ -29,7 +28,7 @@ impl Draft {
         };
         // What is stated in place of metadata is about the model.
         let open = OpenArgs { override_kv: Vec::new(), ..*open };
-        let model = engine::load(name, &open).context("the draft model")?;
+        let model = engine::load(name, &open)?;
         let n_ctx = match model.description().hparams().n_ctx_train {
             0 => own.n_ctx,
             // A longer text is not guessed for.
@@ -46,7 +45,7 @@ impl Draft {
 
     /// Makes it guess for a context.
     pub(crate) fn give_to(self, context: &mut Context) -> anyhow::Result<()> {
-        let draft = Context::without_weights(&self.model, &self.params).context("the draft model")?;
+        let draft = Context::without_weights(&self.model, &self.params)?;
         Ok(context.set_draft(draft, self.n_min)?)
     }
 }

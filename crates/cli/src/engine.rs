@@ -154,6 +154,9 @@ fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextPara
             .warn("--threads-batch changes nothing: prompts are read with as many threads as --threads says");
     }
     let trace = args.trace.as_ref().or(env.trace.as_ref());
+    if trace.is_none() && !args.trace_nodes.is_empty() {
+        return Err(CliError::NoTrace);
+    }
     Ok(ContextParams {
         n_ctx,
         n_seq_max: 1,

@@ -33,6 +33,9 @@ pub(crate) enum CliError {
     /// Keys and values in the cache would have different types.
     #[error("the types of --cache-type-k and --cache-type-v differ, and they have to be the same")]
     MixedCache,
+    /// Nodes are chosen for a trace that nobody asked for.
+    #[error("--trace-nodes chooses what a trace has, and none is written; name its file with --trace")]
+    NoTrace,
     /// A draft model would guess more tokens than it may.
     #[error("--draft-min {min} is more than --draft-max {max}")]
     DraftRange {
@@ -214,6 +217,7 @@ impl CliError {
             Self::NoneServed { .. } => Fault::Request,
             Self::SessionBusy { .. } => Fault::Machine,
             Self::MixedCache
+            | Self::NoTrace
             | Self::DraftRange { .. }
             | Self::NoTerminal
             | Self::TextAndTokens

@@ -90,7 +90,7 @@ fn of_engine(error: &EngineError) -> Fault {
         EngineError::Template(inner) => of_template(inner),
         // What flags and variables say.
         EngineError::Backends(_) | EngineError::Cpu(_) | EngineError::Setting { .. } => Fault::Usage,
-        EngineError::SamplerSetting(_) | EngineError::Stop(_) => Fault::Usage,
+        EngineError::SamplerSetting(_) | EngineError::Stop(_) | EngineError::TraceNode { .. } => Fault::Usage,
         EngineError::DraftVocabulary { .. } => Fault::Model,
         other => match other.fault() {
             minfer_engine::Fault::BadModel | minfer_engine::Fault::Unsupported => Fault::Model,

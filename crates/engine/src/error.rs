@@ -162,6 +162,12 @@ pub enum EngineError {
         /// What the system said.
         reason: String,
     },
+    /// A name for the trace that no node has.
+    #[error("no node of the graphs that ran is called '{pattern}', so the trace has nothing of it")]
+    TraceNode {
+        /// The name, or pattern of names.
+        pattern: String,
+    },
     /// A draft model that speaks another language.
     #[error("the draft model has {n_draft} tokens, the model {n_own}{}; they must be the same", first_other(*first))]
     DraftVocabulary {
@@ -286,6 +292,7 @@ impl EngineError {
             | EngineError::SamplerSetting(_)
             | EngineError::Constraint(_)
             | EngineError::DraftVocabulary { .. }
+            | EngineError::TraceNode { .. }
             | EngineError::Stop(_) => Fault::BadRequest,
             // Logits that are not numbers come from weights that are not.
             EngineError::Sample(_) => Fault::BadModel,

@@ -3,6 +3,7 @@
 //! An entry is named `step/node`: `0/3.q_rope` is the rotated query of layer 3 in the first step. Names follow the float
 //! reference's trace.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 
 use minfer_graph::{DType, Node, Observer};
@@ -22,6 +23,8 @@ pub struct TraceSettings {
 pub(crate) struct Tracer {
     npz: NpzWriter,
     nodes: Vec<String>,
+    /// Which of `nodes` some node fits.
+    found: Vec<Cell<bool>>,
     step: Option<usize>,
     failed: Option<NpzError>,
 }
@@ -29,7 +32,8 @@ pub(crate) struct Tracer {
 impl Tracer {
     pub(crate) fn create(settings: &TraceSettings) -> Result<Tracer, EngineError> {
         let npz = NpzWriter::create(&settings.path, false)?;
-        Ok(Tracer { npz, nodes: settings.nodes.clone(), step: None, failed: None })
+        let found = vec![Cell::new(false); settings.nodes.len()];
+        Ok(Tracer { npz, nodes: settings.nodes.clone(), found, step: None, failed: None })
     }
 
     /// The observer of the next step.
@@ -38,17 +42,30 @@ impl Tracer {
         self
     }
 
+    /// Writes what is left. Names that no node of any step has are told, since what was wanted of them is not there.
     pub(crate) fn finish(self) -> Result<(), EngineError> {
         if let Some(error) = self.failed {
             return Err(error.into());
         }
-        Ok(self.npz.finish()?)
+        self.npz.finish()?;
+        let lost = self.nodes.iter().zip(&self.found).find(|(_, found)| !found.get());
+        match lost.filter(|_| self.step.is_some()) {
+            Some((pattern, _)) => Err(EngineError::TraceNode { pattern: pattern.clone() }),
+            None => Ok(()),
+        }
     }
 }
 
 impl Observer for Tracer {
     fn wants(&self, node: &Node) -> bool {
-        self.nodes.is_empty() || self.nodes.iter().any(|pattern| matches(pattern, &node.name))
+        let mut is_wanted = self.nodes.is_empty();
+        for (pattern, found) in self.nodes.iter().zip(&self.found) {
+            if matches(pattern, &node.name) {
+                found.set(true);
+                is_wanted = true;
+            }
+        }
+        is_wanted
     }
 
     fn value(&mut self, node: &Node, bytes: &[u8]) {

@@ -66,7 +66,8 @@ pub(crate) struct ComputeArgs {
     /// Write what ran when, with a track for each thread, to a file for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(crate) profile: Option<PathBuf>,
-    /// Names of the nodes that are traced, separated by commas; `*` stands for any text [default: all]
+    /// Names of the nodes that are traced, separated by commas; `*` stands for any text; each must be the name of some node
+    /// [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = HEADING)]
     pub(crate) trace_nodes: Vec<String>,
 }

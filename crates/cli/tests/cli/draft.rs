@@ -93,7 +93,7 @@ fn what_cannot_guess_for_the_model_is_refused() {
         "{told}"
     );
     let missing = minfer(args.iter().chain(&["-md", "/nonexistent/m.gguf"])).assert().code(3);
-    assert!(stderr(&missing).contains("the draft model"), "{}", stderr(&missing));
+    assert!(stderr(&missing).contains("no such file: /nonexistent/m.gguf"), "{}", stderr(&missing));
     for wrong in [
         &["-md", TINY, "--draft-min", "9", "--draft-max", "8"][..],
         &["-md", TINY, "--prompt-lookup", "3"],

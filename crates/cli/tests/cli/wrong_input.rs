@@ -209,3 +209,21 @@ fn verbose_adds_the_causes() {
     assert!(!plain.contains("caused by"), "{plain}");
     assert!(verbose.starts_with(&plain) && verbose.contains("\ncaused by: "), "{verbose}");
 }
+
+#[test]
+fn nodes_of_a_trace_that_are_not_there_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.npz");
+    let trace = |nodes: &str| {
+        let args = ["generate", TINY, "-p", "abc", "-n", "2", "--trace", path.to_str().unwrap()];
+        minfer(args.iter().chain(&["--trace-nodes", nodes])).assert()
+    };
+    trace("*.q_rope,logits").success();
+    for nodes in ["[", "", "nothing*", "logits,0.q_rope,9.q_rope"] {
+        let last = nodes.rsplit(',').next().unwrap();
+        let told = stderr(&trace(nodes).code(USAGE));
+        assert!(told.contains(&format!("is called '{last}'")), "{told}");
+    }
+    let without = minfer(["generate", TINY, "-p", "abc", "-n", "2", "--trace-nodes", "logits"]).assert();
+    assert!(stderr(&without.code(USAGE)).contains("with --trace"));
+}
