@@ -82,7 +82,7 @@ export const chatWithAny = {
     await keyboard.press("Escape");
     await keyboard.press("Alt+n");
     await page.raw.locator(".welcome").waitFor();
-    assert.equal(await page.raw.evaluate(() => document.activeElement.id), "prompt");
+    await page.focused(page.prompt);
     await keyboard.press("Shift+Tab");
     await keyboard.press("Shift+Tab");
     assert.equal(await page.raw.evaluate(() => document.activeElement.className), "idea");
