@@ -41,7 +41,7 @@ pub(crate) const VARIABLES: [Variable; 11] = [
     variable(NO_FUSE_FFN, "1", "keep the steps of the feed-forward network apart"),
     variable(DISABLE_MPS, "1", "leave the metal engine out"),
     variable(DISABLE_CUDA, "1", "leave the cuda engine out"),
-    variable(GRAPH_TRACE, "1", "write the splits and ops of each new graph to standard error"),
+    variable(GRAPH_TRACE, "1", "write splits, ops and kernels of each new graph to standard error"),
     variable(OP_PROFILE, "1", "write the time of each op and engine to standard error"),
     variable(TRACE, "FILE", "write the values of every node to FILE"),
 ];
