@@ -4,8 +4,9 @@
     pip install llama-cpp-python        (built from source, with native flags)
     cargo build --release
     scripts/compare.py MODEL.gguf... [--threads 2] [--rounds 5] [--pp 512] [--tg 128] [--depth 0]
-    scripts/compare.py MODEL.gguf --start          from the start to the first token, and peak memory
+    scripts/compare.py MODEL.gguf --start          from the start to the first token, and peak memory, twice in a row
     scripts/compare.py MODEL.gguf --busy           both beside a process that wants a whole core
+    scripts/compare.py MODEL.gguf --streams 8      eight sequences in every step (cargo build --release --examples first)
 
 Each round measures A B A B: reading a prompt of --pp tokens, then generating --tg tokens after --depth others. What is
 printed are medians over the rounds, and the median of the ratios within a round, which holds when the machine's speed
@@ -14,10 +15,13 @@ drifts. Loading is not measured (but for --start), and the first round of each i
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import time
+
+from serve_load import llama_batch
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROMPT = "The quick brown fox jumps over the lazy dog, and then it goes back home to sleep until morning."
@@ -111,20 +115,48 @@ def run_to_end(command):
 
 
 def compare_starts(args, model):
-    """From the start of the process to its first token, which is also its last; the file is in the page cache."""
+    """From the start of the process to its first token, which is also its last; the file is in the page cache.
+
+    Each engine runs twice in a row. The second run gets the memory that the first one gave back; the first one gets what
+    was idle, which a virtual machine may have returned to its host and must then have again, page by page.
+    """
     ours, theirs = [], []
     threads = str(args.threads)
-    for _ in range(args.rounds + 1):
-        command = [args.minfer, "generate", model, "-p", PROMPT, "-n", "1", "-c", "4096", "--greedy", "-t", threads]
-        seconds, megabytes, _ = run_to_end(command)
-        ours.append((seconds, megabytes))
-        worker = [sys.executable, os.path.abspath(__file__), "--llama-first-token", model, "--threads", threads]
+    command = [args.minfer, "generate", model, "-p", PROMPT, "-n", "1", "-c", "4096", "--greedy", "-t", threads]
+    worker = [sys.executable, os.path.abspath(__file__), "--llama-first-token", model, "--threads", threads]
+
+    def llama():
         _, megabytes, printed = run_to_end(worker)
-        theirs.append((float(printed.splitlines()[-1]), megabytes))
-    for i, unit in enumerate(("s to the first token", "MB at most")):
-        a, b = [x[i] for x in ours[1:]], [x[i] for x in theirs[1:]]
+        return float(printed.splitlines()[-1]), megabytes
+
+    for _ in range(args.rounds + 1):
+        ours.append([run_to_end(command)[:2] for _ in range(2)])
+        theirs.append([llama() for _ in range(2)])
+    figures = (("s to the first token, after another program", 0, 0), ("s to the first token, again", 1, 0), ("MB at most", 1, 1))
+    for name, run, i in figures:
+        a, b = [x[run][i] for x in ours[1:]], [x[run][i] for x in theirs[1:]]
         ratio = statistics.median(x / y for x, y in zip(a, b))
-        print(f"  {unit}: minfer {statistics.median(a):.2f}, llama.cpp {statistics.median(b):.2f}, ratio {ratio:.2f}")
+        print(f"  {name}: minfer {statistics.median(a):.2f}, llama.cpp {statistics.median(b):.2f}, ratio {ratio:.2f}")
+
+
+def compare_streams(args, model):
+    """Tokens a second of one sequence and of several in every step, without their prompts."""
+    example = os.path.join(os.path.dirname(args.minfer), "examples", "company")
+    ours, gains, theirs = [], [], []
+    for _ in range(args.rounds + 1):
+        _, _, printed = run_to_end([example, model, str(args.streams), "0"])
+        one, several = re.search(r"1 stream ([0-9.]+) .* streams ([0-9.]+)", printed).groups()
+        ours.append(float(several))
+        gains.append(float(several) / float(one))
+        theirs.append(llama_batch(model, args.threads, args.streams, 96))
+        if theirs[-1] is None:
+            raise SystemExit("compare.py: llama-cpp-python failed; is it installed for this Python?")
+    ratios = [a / b for a, b in zip(ours[1:], theirs[1:])]
+    print(
+        f"  {args.streams} streams: minfer {statistics.median(ours[1:]):.1f}, {statistics.median(gains[1:]):.2f} times one;"
+        f" llama.cpp {statistics.median(theirs[1:]):.1f}, ratio {statistics.median(ratios):.2f}"
+        f" ({min(ratios):.2f} to {max(ratios):.2f})"
+    )
 
 
 def compare(args, model):
@@ -159,6 +191,7 @@ def main():
     p.add_argument("--depth", type=int, default=0, help="tokens before the measured ones")
     p.add_argument("--minfer", default=os.path.join(ROOT, "target", "release", "minfer"))
     p.add_argument("--start", action="store_true", help="measure from the start to the first token instead")
+    p.add_argument("--streams", type=int, default=0, help="measure so many sequences in every step instead")
     p.add_argument("--busy", action="store_true", help="measure beside a process that wants a whole core")
     p.add_argument("--llama-first-token", metavar="MODEL", help=argparse.SUPPRESS)
     p.add_argument("--llama-worker", metavar="MODEL", help=argparse.SUPPRESS)
@@ -175,7 +208,8 @@ def main():
     try:
         for model in args.models:
             print(os.path.basename(model), f"({args.threads} threads, {args.rounds} rounds, tokens/s)")
-            compare_starts(args, model) if args.start else compare(args, model)
+            run = compare_starts if args.start else compare_streams if args.streams else compare
+            run(args, model)
     finally:
         if busy:
             busy.kill()
