@@ -23,9 +23,12 @@ fi
 # Hard links where that can be done: the toolchain is large, and a compiler finds its sources beside itself.
 copy_toolchain() { rm -rf "$TOOLS"; cp -al "$1" "$TOOLS" 2>/dev/null || { rm -rf "$TOOLS"; cp -a "$1" "$TOOLS"; }; }
 
+# From wherever this machine has its Debian packages.
 fetch_sources() {
+  local archive
+  archive=$(apt-get indextargets --format '$(REPO_URI)' | grep '/debian/\?$' | head -n 1) && [ -n "$archive" ] || return 1
   mkdir -p lists/partial cache/archives/partial
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie-backports main" > list
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive trixie-backports main" > list
   local apt=(-qq -o Dir::Etc::sourcelist="$WORK/list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$WORK/lists" -o Dir::Cache="$WORK/cache")
   rm -f rust-src_*.deb
   timeout 120 apt-get "${apt[@]}" update && timeout 300 apt-get "${apt[@]}" download rust-src && dpkg -x rust-src_*.deb sources
