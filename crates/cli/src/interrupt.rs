@@ -85,6 +85,11 @@ pub(crate) fn remove_when_stopped(path: &Path) {
     PASSING.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
 }
 
+/// Leaves a file that the process has removed itself: another may have one by its name since.
+pub(crate) fn keep_when_stopped(path: &Path) {
+    PASSING.lock().unwrap_or_else(PoisonError::into_inner).retain(|passing| passing != path);
+}
+
 fn clean_up() {
     minfer_gguf::remove_unfinished();
     for path in PASSING.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {

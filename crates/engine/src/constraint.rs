@@ -15,6 +15,9 @@ pub struct ConstraintError {
 pub trait TokenConstraint: Send {
     /// The tokens that may come next; `None` for all. Tokens that end the answer are in it when the answer may end here.
     /// `n_left` tokens may still come before the answer is cut off, the next one included; `usize::MAX` without a limit.
+    ///
+    /// An engine may call it on another thread than [`accept`](Self::accept), ahead of a draw that then never comes. That
+    /// thread serves every engine of the process, so it must not wait for one.
     fn mask(&mut self, n_left: usize) -> Result<Option<TokenMask<'_>>, ConstraintError>;
 
     /// Takes the token that was chosen. `false` refuses it after all, as one that would leave too little room for a valid

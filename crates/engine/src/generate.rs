@@ -49,7 +49,7 @@ fn run<L: Listener>(
     while seats[0].task.is_active() {
         seats[0].task.guess_from_text();
         if let Some(draft) = &mut draft {
-            stepper.set_guess_time(draft.guess(context, &mut seats, context.n_ubatch()));
+            stepper.set_guess_time(draft.guess(context, &mut seats, context.n_ubatch())?);
         }
         stepper.plan(context, &seats, head, context.n_ubatch());
         stepper.run(context, &mut seats)?;

@@ -249,8 +249,10 @@ impl Worker {
             seat.task.guess_from_text();
         }
         if let Some(drafter) = &mut self.drafter {
-            let elapsed = drafter.guess(&self.context, &mut self.seats, n_chunk);
-            self.stepper.set_guess_time(elapsed);
+            match drafter.guess(&self.context, &mut self.seats, n_chunk) {
+                Ok(elapsed) => self.stepper.set_guess_time(elapsed),
+                Err(error) => self.fail_all(&error),
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It has a context of its own, with a sequence for each request it guesses for. What it holds of a text follows the text:
 //! guesses that were wrong are forgotten before the next ones. When it cannot guess, for want of memory or because its own
-//! context is full, nothing is guessed, and the answer is the same.
+//! context is full, nothing is guessed, and the answer is the same; a draft model that fails is an error.
 //!
 //! Its vocabulary must be the model's, but for padding: models of one family have the same tokens and tables that end at
 //! different multiples of some number.
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use minfer_graph::Head;
 
 use crate::context::{Context, Row, SeqId};
-use crate::error::EngineError;
+use crate::error::{EngineError, Fault};
 use crate::model::Model;
 use crate::step::Seat;
 
@@ -59,22 +59,31 @@ impl Drafter {
     }
 
     /// Guesses for every stream that wants it, reading at most `n_chunk` tokens of texts that the draft model has not seen.
-    /// Gives the time it took.
-    pub(crate) fn guess<L>(&mut self, model: &Context, seats: &mut [Seat<L>], n_chunk: usize) -> Duration {
+    /// Gives the time it took; an error if the draft model fails in another way than for want of room.
+    pub(crate) fn guess<L>(
+        &mut self,
+        model: &Context,
+        seats: &mut [Seat<L>],
+        n_chunk: usize,
+    ) -> Result<Duration, EngineError> {
         let start = Instant::now();
         let mut wishes = self.wishes(model, seats);
         if wishes.is_empty() {
-            return Duration::ZERO;
+            return Ok(Duration::ZERO);
         }
-        if self.run(seats, &mut wishes, n_chunk).is_err() {
-            // It has no more room: what it holds of others' texts is the least to lose.
-            self.forget_all();
-            wishes.clear();
+        match self.run(seats, &mut wishes, n_chunk) {
+            Ok(()) => {}
+            Err(error) if error.fault() == Fault::OutOfMemory => {
+                // What it holds of others' texts is the least to lose.
+                self.forget_all();
+                wishes.clear();
+            }
+            Err(error) => return Err(error),
         }
         for wish in wishes {
             seats[wish.at].task.speculator.set_guesses(wish.guesses);
         }
-        start.elapsed()
+        Ok(start.elapsed())
     }
 
     /// Forgets the text of a request.

@@ -1,7 +1,7 @@
 //! The mask of the next token, computed on a thread of its own while the model computes that token's logits.
 //!
 //! Between two draws nothing changes in a constraint, so it is lent to the thread, which has it compute its mask and gives it
-//! back; the draw finds the mask there. When the mask is computed decides nothing: tokens are the same.
+//! back; the draw finds the mask there. One thread serves all engines of the process. When the mask is computed decides nothing: tokens are the same.
 //!
 //! Trap: where the model's threads have every core, this one takes a core from one of them, and all wait for that one. Masks
 //! are then computed where they are needed.

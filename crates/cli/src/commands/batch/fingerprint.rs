@@ -27,14 +27,17 @@ pub(super) fn of_line(line: &[u8]) -> Fingerprint {
     of(Sha256::new_with_prefix(line.trim_ascii()))
 }
 
-/// Of a model with its template, and of the settings that an answer can depend on: the type of the cache, and how long a
-/// context is.
+/// Of a model with its template, and of the settings that an answer can depend on: the type of the cache, how long a
+/// context is, and which backends may compute it.
 pub(super) fn of_setup(model: &Model, params: &ContextParams) -> Fingerprint {
     let mut hash = Sha256::new_with_prefix(model.fingerprint());
     for key in ["tokenizer.chat_template", "tokenizer.chat_template.tool_use"] {
         hash.update(format!("{key} {:?}\n", model.file().metadata().get(key)));
     }
     hash.update(format!("{} {}", params.kv_type.dtype().name(), params.n_ctx));
+    // Backends agree within tolerances only.
+    let ContextParams { backends, disabled, gpu_layers, device, .. } = params;
+    hash.update(format!("{backends:?} {disabled:?} {gpu_layers:?} {device:?}"));
     of(hash)
 }
 

@@ -44,6 +44,7 @@ impl SessionLock {
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
+        interrupt::keep_when_stopped(&self.path);
         // Removed while it is held, so that nobody else has locked it; one that stays does no harm.
         let _ = std::fs::remove_file(&self.path);
     }
