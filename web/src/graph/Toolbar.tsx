@@ -38,7 +38,7 @@ export function StepForm() {
       </label>
       <label class="grow">
         <span>Settings</span>
-        <input class="input" list="known-settings" value={set} placeholder="fuse=off" spellcheck={false} autocomplete="off" onInput={(e) => setSet(e.currentTarget.value)} title="As minfer graph --set takes them" />
+        <input class="input" list="known-settings" value={set} placeholder="the defaults" spellcheck={false} autocomplete="off" onInput={(e) => setSet(e.currentTarget.value)} title="As minfer graph --set takes them" />
       </label>
       <datalist id="known-settings">
         {["fuse=off", "fuse_qkv=off", "fuse_ffn=off", "kv=f32", "kv=q8_0", "threads=1", "isa=scalar"].map((it) => <option key={it} value={it} />)}

@@ -25,7 +25,7 @@ Examples:
   minfer run model.gguf --no-template \"Once upon a time\"
   minfer run model.gguf --session letter.session -p \"$(cat letter.txt)\"
   minfer run model.gguf -p \"Is water wet?\" --grammar 'root ::= \"yes\" | \"no\"'
-  minfer run model.gguf -p \"Invent a person.\" -jf person.schema.json
+  minfer run model.gguf -p \"Invent a person.\" -n 100 -jf person.schema.json
   minfer run model.gguf -md small.gguf -p \"Why is the sky blue?\"
   minfer run model.gguf -n 0 --dump-graph graph.dot")]
 pub(crate) struct RunArgs {
