@@ -80,3 +80,40 @@ fn a_session_is_for_one_run_at_a_time() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     run(&[]).success();
 }
+
+/// Whenever a run is killed, the session is the one before it or the one after it, whole.
+#[test]
+fn a_run_killed_at_any_time_leaves_a_whole_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let session = path.to_str().unwrap();
+    let args = |prompt: &str| -> Vec<String> {
+        RUN.iter().copied().chain([prompt, "--session", session]).map(String::from).collect()
+    };
+    let start = std::time::Instant::now();
+    minfer(args("first")).assert().success();
+    let whole_run = start.elapsed();
+    let mut n_killed = 0;
+    let mut held = fs::read(&path).unwrap();
+    for i in 0..30 {
+        let prompt = format!("prompt {i}");
+        let mut child = std::process::Command::new(binary())
+            .args(args(&prompt))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // From the first moment to a little after the end.
+        std::thread::sleep(whole_run * i / 25);
+        child.kill().unwrap();
+        let was_done = child.wait().unwrap().success();
+        let now = fs::read(&path).unwrap();
+        n_killed += u32::from(!was_done);
+        assert!(!was_done || now != held, "what was reported as done is lost");
+        let read = minfer(args("x").into_iter().chain(["--session-ro".into()])).assert().success();
+        assert!(stderr(&read).contains("s holds "), "{}", stderr(&read));
+        assert_eq!(fs::read(&path).unwrap(), now);
+        held = now;
+    }
+    assert!(n_killed > 0, "every run was faster than the signal");
+}
