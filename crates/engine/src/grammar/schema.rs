@@ -104,13 +104,16 @@ fn object_at<'a>(schema: &'a mut Value, place: &str) -> Option<&'a mut Map<Strin
     schema.pointer_mut(place.trim_start_matches('#')).and_then(Value::as_object_mut)
 }
 
-/// Whether every case is a constant and no two are the same, so that no two can be true at once. The parser sees that of
+/// Whether every case is a scalar constant and no two are the same, so that no two can be true at once. The parser sees that of
 /// objects only.
 fn are_distinct_constants(cases: &[Value]) -> bool {
     let constant = |case: &Value| Some(case.get("const")?.to_string());
     let constants: Option<HashSet<String>> = cases.iter().map(constant).collect();
-    // 1 and 1.0 are one number in two spellings.
-    let is_exact = |case: &Value| !case["const"].is_f64();
+    // 1 and 1.0 are one number in two spellings, and so may be what is in arrays and objects.
+    let is_exact = |case: &Value| match &case["const"] {
+        Value::Number(number) => !number.is_f64(),
+        value => !value.is_array() && !value.is_object(),
+    };
     constants.is_some_and(|all| all.len() == cases.len()) && cases.iter().all(is_exact)
 }
 
@@ -313,10 +316,9 @@ pub(super) fn refused(schema: &Value, message: &str) -> GrammarError {
     // Sums of bounds that are too large for the parser's own arithmetic end in a panic, which is caught.
     if reason.contains("range") || reason.contains("panic") {
         let bound = BOUNDS.into_iter().find(|bound| place_of(schema, bound).is_some());
-        let reason = "a bound is beyond what can be computed with";
         return match bound {
-            Some(bound) => about(bound, reason),
-            None => GrammarError::Schema { reason: reason.into() },
+            Some(bound) => about(bound, &format!("a bound is beyond what can be computed with ({reason})")),
+            None => GrammarError::Schema { reason },
         };
     }
     if reason.contains("regex") {
@@ -372,9 +374,13 @@ mod tests {
             |cases: Value| prepare(&json!({ "items": { "oneOf": cases } })).unwrap()["items"].clone();
         let listed = json!([{ "const": 1, "title": "one" }, { "const": "1" }, { "const": null }]);
         assert_eq!(prepared(listed.clone()), json!({ "anyOf": listed }));
-        for cases in
-            [json!([{ "const": 1 }, { "const": 1 }]), json!([{ "const": 1 }, { "const": 1.0 }]), json!([{}])]
-        {
+        for cases in [
+            json!([{ "const": 1 }, { "const": 1 }]),
+            json!([{ "const": 1 }, { "const": 1.0 }]),
+            json!([{ "const": [1] }, { "const": [1.0] }]),
+            json!([{ "const": { "a": 1 } }, { "const": { "a": 1.0 } }]),
+            json!([{}]),
+        ] {
             assert_eq!(prepared(cases.clone()), json!({ "oneOf": cases }));
         }
     }
@@ -407,6 +413,18 @@ mod tests {
             let text = error(schema);
             assert!(text.contains(want), "{text} has not {want}");
         }
+    }
+
+    #[test]
+    fn what_the_parser_says_is_kept() {
+        let bounded = json!({ "items": { "minLength": 3 } });
+        let said = refused(&bounded, "panic: overflow\nat a place").to_string();
+        assert!(
+            said.contains("'minLength' at #/items: a bound is beyond") && said.contains("(panic: overflow)"),
+            "{said}"
+        );
+        let said = refused(&json!({}), "panic: overflow").to_string();
+        assert!(said.contains("panic: overflow") && !said.contains("bound"), "{said}");
     }
 
     #[test]
