@@ -3,7 +3,10 @@
 //!
 //! The parameters come in the order of the schema, those that need not be there may be left out, and there are no others.
 //! What a schema says about texts is held to where it lists them; other bounds on texts have no place in a format without
-//! quotes, and are refused.
+//! quotes, and are refused. Of the values that it lists, those that hold the closing text and those that are no text (nor
+//! null) are left out; where none is left, the parameter is refused.
+
+use std::collections::HashSet;
 
 use minfer_engine::{Grammar, Part};
 use minfer_text::reply::{ParameterShape, Tools};
@@ -58,7 +61,8 @@ impl Form<'_> {
         for (name, of_name) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let mut parameter = self.spelled(&[&*shape.before_key, name, &shape.after_key].concat());
             let value = if tools.is_text(&tool.name, name) {
-                let texts = texts(of_name, schema, MAX_NESTING).and_then(|texts| self.text(shape, &texts));
+                let texts = texts(of_name, schema)
+                    .and_then(|texts| self.text(shape, &texts).ok_or_else(|| Unheld(lister(of_name))));
                 texts.map_err(|word| unheld(&format!("in the parameter '{name}'"), word))?
             } else {
                 let json = vec![Part::Json(with_definitions(of_name, schema))];
@@ -75,17 +79,17 @@ impl Form<'_> {
         Ok(parts)
     }
 
-    /// A text, and what closes it.
-    fn text(&self, shape: &ParameterShape, texts: &Texts) -> Result<Vec<Part>, Unheld<'static>> {
-        let Texts::These(list) = texts else { return Ok(self.until(&shape.close)) };
+    /// A text, and what closes it; None if there is none that can be written.
+    fn text(&self, shape: &ParameterShape, texts: &Texts) -> Option<Vec<Part>> {
+        let Texts::These(list) = texts else { return Some(self.until(&shape.close)) };
         // Those that have the closing text in them would end before they are over.
         let fits = list.iter().filter(|text| !text.contains(&shape.close));
         let ways: Vec<Vec<Part>> = fits.map(|text| self.spelled(text)).collect();
         if ways.is_empty() {
-            return Err(Unheld("enum"));
+            return None;
         }
         let close = self.spelled(&[&*shape.before_close, &shape.close].concat());
-        Ok([vec![Part::Choice(ways)], close].concat())
+        Some([vec![Part::Choice(ways)], close].concat())
     }
 }
 
@@ -141,47 +145,80 @@ impl Texts {
     }
 }
 
-/// The texts that a parameter's schema allows, and null where it does, which is written as a word.
-fn texts<'a>(schema: &'a Value, root: &'a Map<String, Value>, n_left: usize) -> Result<Texts, Unheld<'a>> {
-    let none = Texts::These(Vec::new());
-    let Value::Object(words) = schema else { return Ok(none) };
-    if n_left == 0 {
-        return Err(Unheld("$ref"));
+/// The word of a schema that says which texts there are.
+fn lister(schema: &Value) -> &'static str {
+    let words = ["$ref", "anyOf", "const", "enum", "oneOf", "allOf"];
+    words.into_iter().find(|word| schema.get(word).is_some()).unwrap_or("type")
+}
+
+/// The texts that a parameter's schema allows, each once, and null where it does, which is written as a word.
+fn texts<'a>(schema: &'a Value, root: &'a Map<String, Value>) -> Result<Texts, Unheld<'a>> {
+    let mut texts = Walk { root, done: HashSet::new() }.texts(schema, MAX_NESTING)?;
+    if let Texts::These(list) = &mut texts {
+        let mut seen = HashSet::new();
+        list.retain(|text| seen.insert(text.clone()));
     }
-    let allow = |own: &[&str]| match words.keys().find(|word| !is_known(word, own)) {
-        Some(word) => Err(Unheld(word)),
-        None => Ok(()),
-    };
-    if let Some(reference) = words.get("$ref").and_then(Value::as_str) {
-        allow(&["$ref"])?;
-        return match reference.strip_prefix("#/").and_then(|path| at(root, path)) {
-            Some(target) => texts(target, root, n_left - 1),
-            None => Err(Unheld("$ref")),
+    Ok(texts)
+}
+
+/// A walk through a parameter's schema, whose cost is that of the schema's size.
+struct Walk<'a> {
+    root: &'a Map<String, Value>,
+    /// What references led to and has been read to its end: a second time it would add nothing, but could cost 100 times as
+    /// much on each level.
+    done: HashSet<*const Value>,
+}
+
+impl<'a> Walk<'a> {
+    fn texts(&mut self, schema: &'a Value, n_left: usize) -> Result<Texts, Unheld<'a>> {
+        let none = Texts::These(Vec::new());
+        let Value::Object(words) = schema else { return Ok(none) };
+        if n_left == 0 {
+            return Err(Unheld("$ref"));
+        }
+        let allow = |own: &[&str]| match words.keys().find(|word| !is_known(word, own)) {
+            Some(word) => Err(Unheld(word)),
+            None => Ok(()),
         };
+        if let Some(reference) = words.get("$ref").and_then(Value::as_str) {
+            allow(&["$ref"])?;
+            let target = reference.strip_prefix("#/").and_then(|path| at(self.root, path));
+            return self.target(target.ok_or(Unheld("$ref"))?, n_left - 1);
+        }
+        if let Some(ways) = words.get("anyOf").and_then(Value::as_array) {
+            allow(&["anyOf"])?;
+            let mut ways = ways.iter().map(|way| self.texts(way, n_left - 1));
+            return ways.try_fold(none, |all, way| Ok(all.or(way?)));
+        }
+        if let Some(value) = words.get("const") {
+            allow(&["const", "type"])?;
+            return Ok(Texts::These(spelled(value).into_iter().collect()));
+        }
+        if let Some(values) = words.get("enum").and_then(Value::as_array) {
+            allow(&["enum", "type"])?;
+            return Ok(Texts::These(values.iter().filter_map(spelled).collect()));
+        }
+        let types: Vec<&str> = match words.get("type") {
+            Some(Value::String(name)) => vec![name],
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        if types.contains(&"string") {
+            allow(&["type"])?;
+            return Ok(Texts::Any);
+        }
+        Ok(if types.contains(&"null") { Texts::These(vec!["null".into()]) } else { none })
     }
-    if let Some(ways) = words.get("anyOf").and_then(Value::as_array) {
-        allow(&["anyOf"])?;
-        let mut ways = ways.iter().map(|way| texts(way, root, n_left - 1));
-        return ways.try_fold(none, |all, way| Ok(all.or(way?)));
+
+    /// What a reference leads to.
+    fn target(&mut self, target: &'a Value, n_left: usize) -> Result<Texts, Unheld<'a>> {
+        if self.done.contains(&std::ptr::from_ref(target)) {
+            return Ok(Texts::These(Vec::new()));
+        }
+        let texts = self.texts(target, n_left)?;
+        self.done.insert(target);
+        Ok(texts)
     }
-    if let Some(value) = words.get("const") {
-        allow(&["const", "type"])?;
-        return Ok(Texts::These(spelled(value).into_iter().collect()));
-    }
-    if let Some(values) = words.get("enum").and_then(Value::as_array) {
-        allow(&["enum", "type"])?;
-        return Ok(Texts::These(values.iter().filter_map(spelled).collect()));
-    }
-    let types: Vec<&str> = match words.get("type") {
-        Some(Value::String(name)) => vec![name],
-        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
-    };
-    if types.contains(&"string") {
-        allow(&["type"])?;
-        return Ok(Texts::Any);
-    }
-    Ok(if types.contains(&"null") { Texts::These(vec!["null".into()]) } else { none })
 }
 
 /// A value as it is written where text is expected.
@@ -207,7 +244,7 @@ mod tests {
         let root =
             json!({ "$defs": { "colour": { "enum": ["red", "blue"] }, "loop": { "$ref": "#/$defs/loop" } } });
         let Value::Object(root) = root else { unreachable!() };
-        texts(&schema, &root, MAX_NESTING).map_err(|Unheld(word)| word.to_owned())
+        texts(&schema, &root).map_err(|Unheld(word)| word.to_owned())
     }
 
     #[test]
@@ -235,6 +272,26 @@ mod tests {
         ] {
             assert_eq!(of(schema.clone()), Err(word.to_owned()), "{schema}");
         }
+    }
+
+    #[test]
+    fn what_is_referred_to_often_is_read_once() {
+        let often = |name: &str| {
+            let reference = json!({ "$ref": format!("#/$defs/{name}") });
+            json!({ "anyOf": vec![reference; 100] })
+        };
+        let last = json!({ "anyOf": vec![json!({ "enum": ["x", "y"] }); 100] });
+        let root = json!({ "$defs": { "b": often("c"), "c": often("d"), "d": last } });
+        let schema = often("b");
+        let texts = texts(&schema, root.as_object().unwrap()).map_err(|Unheld(word)| word);
+        assert_eq!(texts, Ok(Texts::These(vec!["x".into(), "y".into()])));
+    }
+
+    #[test]
+    fn the_word_that_leaves_no_text_is_named() {
+        assert_eq!(lister(&json!({ "type": "string", "const": 1 })), "const");
+        assert_eq!(lister(&json!({ "type": "string", "enum": [1] })), "enum");
+        assert_eq!(lister(&json!({ "allOf": [{ "type": "string" }] })), "allOf");
     }
 
     #[test]

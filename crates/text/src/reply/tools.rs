@@ -1,5 +1,7 @@
 //! What the request says about its tools: names, and the kinds of their parameters.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 /// The tools of a request, as far as reading calls needs them.
@@ -48,9 +50,7 @@ impl Tools {
     pub(super) fn kind(&self, name: &str, parameter: &str) -> Kind {
         let Some(tool) = self.0.iter().find(|tool| tool.name == name) else { return Kind::Json };
         let schema = tool.parameters.get("properties").and_then(|p| p.get(parameter));
-        let mut types = Types::default();
-        schema.into_iter().for_each(|schema| types.add(schema, &tool.parameters, MAX_NESTING));
-        match types {
+        match schema.map(|schema| Types::of(schema, &tool.parameters)).unwrap_or_default() {
             Types { text: true, null: true, .. } => Kind::TextOrNull,
             Types { text: true, .. } => Kind::Text,
             _ => Kind::Json,
@@ -67,9 +67,6 @@ fn tool(json: &Value) -> Option<Tool> {
     })
 }
 
-/// References and alternatives within one another.
-const MAX_NESTING: usize = 8;
-
 /// The types that matter among those a schema allows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Types {
@@ -78,24 +75,30 @@ struct Types {
 }
 
 impl Types {
-    fn add(&mut self, schema: &Value, root: &Value, n_left: usize) {
-        if n_left == 0 {
-            return;
+    /// Of a schema and all that it refers to, each read once.
+    fn of(schema: &Value, root: &Value) -> Self {
+        let (mut types, mut open) = (Self::default(), vec![schema]);
+        let mut seen = HashSet::new();
+        while let Some(schema) = open.pop().filter(|_| !(types.text && types.null)) {
+            types.add(schema);
+            for key in ["anyOf", "oneOf", "allOf"] {
+                open.extend(schema.get(key).and_then(Value::as_array).into_iter().flatten());
+            }
+            let reference = schema.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#'));
+            let target = reference.and_then(|pointer| root.pointer(pointer));
+            open.extend(target.filter(|target| seen.insert(std::ptr::from_ref(*target))));
         }
+        types
+    }
+
+    /// What a schema itself says.
+    fn add(&mut self, schema: &Value) {
         match schema.get("type") {
             Some(Value::String(name)) => self.add_name(name),
             Some(Value::Array(names)) => {
                 names.iter().filter_map(Value::as_str).for_each(|n| self.add_name(n))
             }
             _ => self.add_values(schema),
-        }
-        for key in ["anyOf", "oneOf", "allOf"] {
-            let schemas = schema.get(key).and_then(Value::as_array).into_iter().flatten();
-            schemas.for_each(|schema| self.add(schema, root, n_left - 1));
-        }
-        let reference = schema.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#'));
-        if let Some(target) = reference.and_then(|pointer| root.pointer(pointer)) {
-            self.add(target, root, n_left - 1);
         }
     }
 
@@ -159,6 +162,22 @@ mod tests {
         assert_eq!(kind(json!({"type": "integer"})), Kind::Json);
         assert_eq!(kind(json!({})), Kind::Json);
         assert_eq!(kind(json!({"$ref": "#"})), Kind::Json);
+    }
+
+    #[test]
+    fn what_is_referred_to_often_is_read_once() {
+        let often = |name: &str| {
+            let reference = json!({"$ref": format!("#/$defs/{name}")});
+            json!({"anyOf": vec![reference; 100]})
+        };
+        let defs = json!({
+            "b": often("c"), "c": often("d"), "d": often("e"), "e": {"type": "string"}, "loop": {"$ref": "#/$defs/loop"},
+        });
+        let properties = json!({"p": often("b"), "q": often("loop")});
+        let tools = Tools::from_json(
+            &json!([{"name": "f", "parameters": {"properties": properties, "$defs": defs}}]),
+        );
+        assert_eq!((tools.kind("f", "p"), tools.kind("f", "q")), (Kind::Text, Kind::Json));
     }
 
     #[test]
