@@ -14,7 +14,7 @@ every block of the cache free or kept for prefixes, none in use. It exits with 1
 llama-cpp-python is there; the time to the first token of a ninth client with a prompt of about 200 tokens while eight
 stream, beside that of an idle server.
 
-`control` asks the control endpoints every 100 ms, from a process of its own, while eight clients stream, long prompts and
+`control` asks the control endpoints every 100 ms, from a process of its own, while seven clients stream, long prompts and
 grammars arrive, and says how long each took. It exits with 1 if one answer took longer than --bound milliseconds.
 
 Only Python's standard library is needed, and the server listens on this machine alone.
@@ -268,6 +268,14 @@ async def speed(args):
 
 
 def probe(port, seconds, results):
+    """Puts into `results` what `ask` found, or the error that kept it from that."""
+    try:
+        results.put(ask(port, seconds))
+    except Exception as error:
+        results.put(RuntimeError(f"a control endpoint did not answer: {error!r}"))
+
+
+def ask(port, seconds):
     """Asks every control endpoint each 100 ms, each on a connection of its own; a process for itself, so that only the
     server makes it wait."""
     times, end = {path: [] for path in CONTROL}, time.monotonic() + seconds
@@ -283,7 +291,7 @@ def probe(port, seconds, results):
             times[path].append(time.perf_counter() - asked)
             assert answer.status == 200, (path, answer.status)
         time.sleep(max(0.0, 0.1 - (time.monotonic() - start)))
-    results.put(times)
+    return times
 
 
 async def control(args):
@@ -318,6 +326,8 @@ async def control(args):
         task.cancel()
     await asyncio.gather(*company, return_exceptions=True)
     server.stop()
+    if isinstance(times, Exception):
+        raise times
     worst = 0.0
     for path, ms in {path: sorted(1e3 * t for t in all_) for path, all_ in times.items()}.items():
         worst = max(worst, ms[-1])
