@@ -78,11 +78,13 @@ fn whoever_still_waits_when_the_drain_is_over_is_told_so() {
     server.wait_until("they wait", |stats| stats.n_waiting == 5);
     // One that has not sent all of its body is told as well.
     let mut sending = TcpStream::connect(server.addr()).unwrap();
-    sending
-        .write_all(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
-        .unwrap();
-    // Its head is read when the next request on another connection has been answered.
-    assert_eq!(server.get("/health").status, 200);
+    let head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\
+        expect: 100-continue\r\n\r\n";
+    sending.write_all(head).unwrap();
+    // This is sent when the body is asked for.
+    let mut asked = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
+    sending.read_exact(&mut asked).unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
     server.server.stop();
     let messages = ["/error/message", "/error/message", "/error/message", "/error", "/error/message"];
     for (stream, at) in waiting.iter_mut().zip(messages) {
