@@ -153,6 +153,44 @@ fn the_log_has_the_counts_of_a_request_and_none_of_its_words() {
 }
 
 #[test]
+fn an_answer_without_a_body_is_not_one_that_a_client_left() {
+    let served = Served::start(&["--log-format", "json", "--cors-origins", "http://a.example"]);
+    let ask = |head: &str| {
+        let mut stream = TcpStream::connect(&served.addr).unwrap();
+        let rest = "host: localhost\r\norigin: http://a.example\r\nconnection: close\r\n\r\n";
+        stream.write_all(format!("{head}\r\n{rest}").as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+    };
+    ask("OPTIONS /v1/chat/completions HTTP/1.1\r\naccess-control-request-method: POST");
+    ask("HEAD /health HTTP/1.1");
+    let (_, log) = served.terminate();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let lines: Vec<Value> =
+        lines.filter(|line| line["method"] == "OPTIONS" || line["method"] == "HEAD").collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(lines.iter().all(|line| line["finish"].is_null()), "{lines:?}");
+}
+
+#[test]
+fn an_answer_that_the_end_of_the_server_cuts_off_is_logged_as_that() {
+    let served = Served::start(&["--log-format", "json", "-c", "32768", "-np", "1", "--drain", "1"]);
+    let body = r#"{"prompt":"a","stream":true,"max_tokens":30000,"ignore_eos":true}"#;
+    let mut stream = TcpStream::connect(&served.addr).unwrap();
+    let head =
+        format!("POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all((head + body).as_bytes()).unwrap();
+    stream.read_exact(&mut [0; 300]).unwrap();
+    let reader = std::thread::spawn(move || stream.read_to_end(&mut Vec::new()));
+    let (_, log) = served.terminate();
+    let _ = reader.join().unwrap();
+    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let line = lines.find(|line| line["path"] == "/v1/completions");
+    assert_eq!(line.unwrap_or_else(|| panic!("no line: {log}"))["finish"], "stopping", "{log}");
+}
+
+#[test]
 fn a_model_that_cannot_be_loaded_ends_the_server_with_the_plain_error() {
     let refused = minfer(["serve", "/nonexistent/model.gguf", "--port", "0"]).assert().code(3);
     let said = stderr(&refused);

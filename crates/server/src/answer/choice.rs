@@ -106,8 +106,13 @@ impl Choice {
 
     /// The last piece, if there is one; then the end.
     fn finish(&mut self, generated: Generated) -> Result<AnswerEvent, ApiError> {
+        self.app.metrics().note_finished(&generated);
+        if self.is_first {
+            self.notes.cached(generated.timings.n_cached);
+        }
         // What was generated until then is no answer that anybody asked for.
         if generated.reason == FinishReason::Interrupted {
+            self.notes.finish("stopping");
             return Err(ApiError::stopping());
         }
         let is_cut = generated.reason == FinishReason::StopString;
@@ -116,10 +121,6 @@ impl Choice {
         let (read, n_reasoning) = self.thoughts.finish(&mut self.reader);
         let piece = Piece::of(read, tokens.unwrap_or_default());
         let reason = EndReason::of(generated.reason, self.reader.calls_tools());
-        self.app.metrics().note_finished(&generated);
-        if self.is_first {
-            self.notes.cached(generated.timings.n_cached);
-        }
         self.notes.finish(reason.name());
         let done = Box::new(Finished { reason, n_prompt: self.n_prompt, n_reasoning, generated });
         if piece.is_empty() {

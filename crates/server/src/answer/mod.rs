@@ -45,6 +45,8 @@ pub struct Answers {
     peeked: Option<(usize, Result<AnswerEvent, ApiError>)>,
     /// Tokens of the prompt.
     n_prompt: usize,
+    /// For the log.
+    notes: Arc<Notes>,
 }
 
 impl Answers {
@@ -72,7 +74,7 @@ impl Answers {
             Choice::submit(app, job, notes.clone(), is_first)
         };
         let choices = jobs.into_iter().zip(firsts).map(submit).collect::<Result<_, _>>()?;
-        Ok(Self { app: app.clone(), choices, next: 0, peeked: None, n_prompt })
+        Ok(Self { app: app.clone(), choices, next: 0, peeked: None, n_prompt, notes })
     }
 
     /// Waits for the first event, so that what goes wrong before it has a status of its own.
@@ -84,6 +86,12 @@ impl Answers {
                 Ok(self)
             }
         }
+    }
+
+    /// Notes for the log that the end of the server cuts them off, and gives the error that says so.
+    fn cut_off(&self) -> ApiError {
+        self.notes.finish("stopping");
+        ApiError::stopping()
     }
 
     pub(crate) fn app(&self) -> &Arc<App> {

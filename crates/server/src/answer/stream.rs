@@ -105,7 +105,7 @@ impl<R: Render> Streaming<R> {
             self.render.begin(&self.answers, out);
         }
         if self.state == State::Running && self.cancelled.as_mut().poll(cx).is_ready() {
-            self.render.error(&ApiError::stopping(), out);
+            self.render.error(&self.answers.cut_off(), out);
             self.state = State::Over;
         }
         while self.state == State::Running && out.len() < MAX_CHUNK {

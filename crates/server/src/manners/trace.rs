@@ -34,6 +34,8 @@ pub(super) async fn trace(State(front): State<Arc<Front>>, request: Request, nex
     if let Ok(value) = header {
         response.headers_mut().insert(REQUEST_ID, value);
     }
+    // Nobody asks a body that is over from the start for more (preflights, HEAD, 204, 304).
+    line.is_sent = response.body().is_end_stream();
     response.map(|body| Body::new(Traced { body, line }))
 }
 
