@@ -36,7 +36,7 @@ export const accessibility = Object.fromEntries(
   ["light", "dark"].map((scheme) => [
     `everybody can use the ${scheme} page`,
     async (page) => {
-      await page.raw.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
+      await page.inColours(scheme, { reducedMotion: "reduce" });
       await everyPart(page);
     },
   ]),

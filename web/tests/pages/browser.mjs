@@ -137,6 +137,29 @@ export class ChatPage {
     return this.raw.waitForFunction(condition, argument);
   }
 
+  /** Waits until the page has these colours. */
+  async isTheme(name) {
+    await this.until((name) => document.documentElement.dataset.theme === name, name);
+  }
+
+  /** The system's colours, which the page follows a moment later. */
+  async inColours(colorScheme, more = {}) {
+    await this.raw.emulateMedia({ colorScheme, ...more });
+    await this.isTheme(colorScheme);
+  }
+
+  /** Waits until the last answer is this text, or what a pattern asks for: a page that was just opened shows it a moment later. */
+  async shows(expected) {
+    const holds = (text) => (expected instanceof RegExp ? expected.test(text) : expected === text);
+    const end = Date.now() + TIMEOUT_MS;
+    let text = await this.lastText();
+    while (!holds(text) && Date.now() < end) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      text = await this.lastText();
+    }
+    assert.ok(holds(text), `the last answer is ${JSON.stringify(text)} instead of ${expected}`);
+  }
+
   /** Nothing is wider than the page. */
   async fits() {
     const wider = await this.raw.evaluate(() => {

@@ -12,7 +12,7 @@ export const chatWithAny = {
     assert.match(await page.answers.last().locator(".figures").innerText(), /tokens\/s/);
     const heading = await page.raw.locator("h1").innerText();
     await page.reload();
-    assert.equal(await page.lastText(), text);
+    await page.shows(text);
     assert.equal(await page.raw.locator("h1").innerText(), heading);
     await page.shot("page");
   },
@@ -35,7 +35,7 @@ export const chatWithAny = {
     await page.button("Version before").click();
     await page.raw.getByLabel("Version 1 of 2").waitFor();
     await page.button("Version after").click();
-    assert.equal(await page.lastText(), second);
+    await page.shows(second);
   },
 
   async "an earlier message is edited, and the first version stays"(page) {
@@ -135,7 +135,7 @@ export const chatWithSlow = {
     }
     const text = await page.lastText();
     await page.reload();
-    assert.equal(await page.lastText(), text);
+    await page.shows(text);
   },
 };
 

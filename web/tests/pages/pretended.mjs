@@ -14,7 +14,7 @@ export const chatWithMock = {
     assert.equal(await answer.getByRole("link", { name: "a picture" }).getAttribute("rel"), "noopener noreferrer");
     assert.ok((await answer.locator(".hljs-keyword").count()) > 5);
     for (const scheme of ["light", "dark"]) {
-      await page.raw.emulateMedia({ colorScheme: scheme });
+      await page.inColours(scheme);
       await page.shot(scheme);
     }
     await page.raw.setViewportSize(PHONE);
@@ -116,7 +116,7 @@ export const chatWithMock = {
       for (const text of texts) assert.ok(shown.includes(text), `${word}: ${shown}`);
       await page.shot(word);
     }
-    assert.match(await page.lastText(), /^A hash map keeps/);
+    await page.shows(/^A hash map keeps/);
   },
 
   async "a server that is gone is told, and trying again works"(page) {
@@ -128,7 +128,7 @@ export const chatWithMock = {
     await page.button("Try again").click();
     await page.raw.getByLabel("Version 2 of 2").waitFor();
     await page.answered();
-    assert.match(await page.lastText(), /hash map/);
+    await page.shows(/hash map/);
   },
 
   async "files are attached, and what is no text is refused"(page, mock) {
@@ -183,7 +183,7 @@ export const chatWithMock = {
     await file.setInputFiles({ name: "good.json", mimeType: "application/json", buffer: await readFile(path) });
     await page.raw.getByText("Imported 1 conversation.").waitFor();
     await page.raw.getByRole("link", { name: "keep this" }).click();
-    assert.match(await page.lastText(), /hash map/);
+    await page.shows(/hash map/);
   },
 
   async "a hundred messages stay smooth, and the reader's place is respected"(page) {
@@ -229,20 +229,18 @@ export const chatWithMock = {
     await page.ask("quick");
     await page.raw.getByRole("link", { name: "slow" }).click();
     await page.answered();
-    assert.match(await page.lastText(), /however many there are/);
+    await page.shows(/however many there are/);
   },
 
   async "the reader's choice of colours is kept"(page) {
-    await page.raw.emulateMedia({ colorScheme: "dark" });
-    const theme = () => page.raw.evaluate(() => document.documentElement.dataset.theme);
-    assert.equal(await theme(), "dark");
+    await page.inColours("dark");
     await page.button(/^Colours: as the system/).click();
-    assert.equal(await theme(), "light");
+    await page.isTheme("light");
     await page.reload();
-    assert.equal(await theme(), "light");
+    await page.isTheme("light");
     await page.button(/^Colours: light/).click();
     await page.button(/^Colours: dark/).click();
-    assert.equal(await theme(), "dark");
+    await page.isTheme("dark");
   },
 
   "a key is asked for when the server wants one": withKey(async (page) => {
