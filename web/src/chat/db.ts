@@ -73,6 +73,8 @@ class BrowserStore implements TalkStore {
   #write(change: (heads: IDBObjectStore, talks: IDBObjectStore) => void): Promise<void> {
     const transaction = this.#database.transaction([HEADS, TALKS], "readwrite");
     change(transaction.objectStore(HEADS), transaction.objectStore(TALKS));
+    // Without waiting for an answer, so that a page that is left at this moment loses nothing.
+    transaction.commit();
     return new Promise((resolve, reject) => {
       transaction.oncomplete = () => resolve();
       transaction.onabort = () => reject(transaction.error ?? new Error("the browser's storage failed"));
