@@ -1,4 +1,4 @@
-//! [`Rearrange`] by 256-bit shuffles: five to seven times as fast as word by word.
+//! [`Rearrange`] by 256-bit shuffles: two to four times as fast as word by word.
 
 #![expect(unsafe_code, reason = "SIMD by pointer")]
 
