@@ -164,12 +164,9 @@ fn killed_at_any_time_it_loses_nothing_and_answers_nothing_twice() {
     for n_lines in [1, 6, 15] {
         let (input, out) = (folder.path("in.jsonl"), output.to_str().unwrap().to_owned());
         let args = ["batch", input.to_str().unwrap(), &out, "-m", TINY, "-np", "3"];
-        let mut child = std::process::Command::new(binary())
-            .args(args)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut command = std::process::Command::new(binary());
+        command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = Running::start(&mut command);
         loop {
             let text = fs::read(&output).unwrap_or_default();
             if text.iter().filter(|b| **b == b'\n').count() >= n_lines || child.try_wait().unwrap().is_some()

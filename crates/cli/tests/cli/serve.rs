@@ -2,15 +2,15 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// A server that runs; killed when dropped.
+/// A server that runs.
 struct Served {
-    child: Child,
+    child: Running,
     addr: String,
     log: BufReader<ChildStderr>,
 }
@@ -18,12 +18,9 @@ struct Served {
 impl Served {
     fn start(more: &[&str]) -> Self {
         let args = ["serve", TINY, "--port", "0"];
-        let mut child = Command::new(binary())
-            .args(args.iter().chain(more))
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(binary());
+        command.args(args.iter().chain(more)).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = Running::start(&mut command);
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let addr = loop {
             let mut line = String::new();
@@ -51,20 +48,31 @@ impl Served {
 
     /// Asks it to end; gives its exit code and the rest of the log.
     fn terminate(mut self) -> (Option<i32>, String) {
-        let killed = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
-        assert!(killed.success());
+        self.child.signal("TERM");
         let mut rest = String::new();
         self.log.read_to_string(&mut rest).unwrap();
         (self.child.wait().unwrap().code(), rest)
     }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Begins an answer that no buffer holds whole, and reads some of it: it has not ended, however fast it is made, unless all
+/// that follows is read.
+fn begin_endless(served: &Served) -> TcpStream {
+    let body = json!({ "prompt": "a secret", "stream": true, "max_tokens": N_ENDLESS, "ignore_eos": true });
+    let body = body.to_string();
+    let mut stream = TcpStream::connect(&served.addr).unwrap();
+    let head =
+        format!("POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    stream.read_exact(&mut [0; 300]).unwrap();
+    stream
 }
+
+/// Tokens of an endless answer: its events have more than 50 MB.
+const N_ENDLESS: usize = 390_000;
+
+/// A context with room for it.
+const ROOMY: [&str; 4] = ["-c", "400000", "-np", "1"];
 
 #[test]
 fn a_draft_model_changes_no_answer() {
@@ -119,19 +127,12 @@ fn prompts_are_in_the_log_if_that_is_asked_for() {
 
 #[test]
 fn the_log_has_the_counts_of_a_request_and_none_of_its_words() {
-    let served = Served::start(&["--log-format", "json", "-c", "32768", "-np", "1"]);
+    let served = Served::start(&[&["--log-format", "json"], &ROOMY[..]].concat());
     served.post("/v1/chat/completions", &chat("a secret"));
     let called = json!({ "input": ["a secret", "another"] });
     served.post("/v1/embeddings", &called);
-    // One that leaves in the middle of what takes long.
-    let endless = json!({ "prompt": "a secret", "stream": true, "max_tokens": 30_000, "ignore_eos": true });
-    let body = endless.to_string();
-    let mut stream = TcpStream::connect(&served.addr).unwrap();
-    let head =
-        format!("POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
-    stream.write_all((head + &body).as_bytes()).unwrap();
-    stream.read_exact(&mut [0; 300]).unwrap();
-    drop(stream);
+    // One that leaves in the middle.
+    drop(begin_endless(&served));
     let (_, log) = served.terminate();
     assert!(!log.contains("secret"), "{log}");
     let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
@@ -149,7 +150,7 @@ fn the_log_has_the_counts_of_a_request_and_none_of_its_words() {
     assert_eq!((&embedded["completion_tokens"], &embedded["status"]), (&Value::Null, &json!(200)));
     let left = line("/v1/completions");
     assert_eq!((&left["status"], &left["finish"]), (&json!(200), &json!("client_left")), "{left}");
-    assert!((1..30_000).contains(&left["completion_tokens"].as_u64().unwrap()), "{left}");
+    assert!((1..N_ENDLESS as u64).contains(&left["completion_tokens"].as_u64().unwrap()), "{left}");
 }
 
 #[test]
@@ -175,16 +176,16 @@ fn an_answer_without_a_body_is_not_one_that_a_client_left() {
 
 #[test]
 fn an_answer_that_the_end_of_the_server_cuts_off_is_logged_as_that() {
-    let served = Served::start(&["--log-format", "json", "-c", "32768", "-np", "1", "--drain", "1"]);
-    let body = r#"{"prompt":"a","stream":true,"max_tokens":30000,"ignore_eos":true}"#;
-    let mut stream = TcpStream::connect(&served.addr).unwrap();
-    let head =
-        format!("POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
-    stream.write_all((head + body).as_bytes()).unwrap();
-    stream.read_exact(&mut [0; 300]).unwrap();
-    let reader = std::thread::spawn(move || stream.read_to_end(&mut Vec::new()));
+    let served = Served::start(&[&["--log-format", "json", "--drain", "1"], &ROOMY[..]].concat());
+    let mut stream = begin_endless(&served);
+    // It is read all the time, and so slowly that much is left when the drain is over.
+    let reader = std::thread::spawn(move || {
+        while stream.read(&mut [0; 1 << 14]).is_ok_and(|n| n > 0) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    });
     let (_, log) = served.terminate();
-    let _ = reader.join().unwrap();
+    reader.join().unwrap();
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let line = lines.find(|line| line["path"] == "/v1/completions");
     assert_eq!(line.unwrap_or_else(|| panic!("no line: {log}"))["finish"], "stopping", "{log}");

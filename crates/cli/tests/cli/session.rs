@@ -1,6 +1,7 @@
 //! `minfer run --session`: what was read is there the next time.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
 use crate::support::*;
 
@@ -45,15 +46,12 @@ fn what_is_no_session_is_refused_and_left_alone() {
 
 /// A run that goes on until it is stopped, once it has said something.
 #[cfg(unix)]
-fn running(session: &str) -> std::process::Child {
+fn running(session: &str) -> Running {
     use std::io::Read;
     let args = ["run", TINY, "--no-template", "-n", "100000", "--context-shift", "--ignore-eos", "-p", "abc"];
-    let mut child = std::process::Command::new(binary())
-        .args(args.iter().chain(&["--session", session]))
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut command = Command::new(binary());
+    command.args(args.iter().chain(&["--session", session])).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = Running::start(&mut command);
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     child
 }
@@ -72,8 +70,7 @@ fn a_session_is_for_one_run_at_a_time() {
     assert!(stderr(&refused).contains("is in use by another run"), "{}", stderr(&refused));
     run(&["--session-ro"]).success();
     // Asked to end, it leaves the session as it was and nothing beside it.
-    let killed = std::process::Command::new("kill").arg(other.id().to_string()).status().unwrap();
-    assert!(killed.success());
+    other.signal("TERM");
     // Its output stays open: a write that failed could end it first, with another status.
     assert_eq!(other.wait().unwrap().code(), Some(143));
     assert_eq!(fs::read(&path).unwrap(), held);
@@ -97,12 +94,9 @@ fn a_run_killed_at_any_time_leaves_a_whole_session() {
     let mut held = fs::read(&path).unwrap();
     for i in 0..30 {
         let prompt = format!("prompt {i}");
-        let mut child = std::process::Command::new(binary())
-            .args(args(&prompt))
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(binary());
+        command.args(args(&prompt)).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = Running::start(&mut command);
         // From the first moment to a little after the end.
         std::thread::sleep(whole_run * i / 25);
         child.kill().unwrap();

@@ -1,6 +1,8 @@
 //! How the tests run the command, and where they find models.
 
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
+use std::process::Child;
 
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
@@ -36,6 +38,43 @@ pub(crate) fn minfer<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S
     }
     command.env("MINFER_MODELS", "/nonexistent/minfer-models").env("NO_COLOR", "1").args(args);
     command
+}
+
+/// A process that runs beside the test, and is killed with what becomes of this: a test that fails leaves none behind.
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn start(command: &mut std::process::Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    /// Sends a signal by its name, such as `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = std::process::Command::new("kill").args(["-s", name, &self.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+    }
+}
+
+impl Deref for Running {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended already is left alone.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Standard output as text.

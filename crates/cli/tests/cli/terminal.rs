@@ -5,15 +5,10 @@
 use std::io::{BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{TINY, binary, minfer};
+use crate::support::{Running, TINY, binary, minfer};
 
 /// A model whose template opens the assistant's turn, as that of `TINY` does not.
 const CHATTY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/qwen2-tied-q4_0.gguf");
-
-fn interrupt(child: &Child) {
-    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(status.success());
-}
 
 /// A generation that takes longer than the test: the context has room for hundreds of thousands of tokens.
 const ENDLESS: [&str; 8] = ["generate", TINY, "-p", "a", "--ignore-eos", "-c", "400000", "--special"];
@@ -22,16 +17,16 @@ const ENDLESS: [&str; 8] = ["generate", TINY, "-p", "a", "--ignore-eos", "-c", "
 fn ctrl_c_ends_an_answer() {
     let mut command = Command::new(binary());
     let command = command.args(ENDLESS).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let mut child = Running::start(command);
     // The answer has begun.
     let mut out = child.stdout.take().unwrap();
     out.read_exact(&mut [0]).unwrap();
-    interrupt(&child);
+    child.signal("INT");
     let mut rest = Vec::new();
     out.read_to_end(&mut rest).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{output:?}");
-    let told = String::from_utf8_lossy(&output.stderr);
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
     assert!(told.lines().all(|line| line.starts_with("warning: a context of 400000")), "{told}");
     assert!(rest.ends_with(b"\n"), "the line is ended");
 }
@@ -45,12 +40,12 @@ fn ctrl_c_before_anything_listens_ends_and_leaves_no_file() {
     // Waits for somebody to read the graph, with the trace begun.
     let mut command = Command::new(binary());
     command.args(["generate", TINY, "-p", "a", "--dump-graph"]).arg(&pipe).env("MINFER_TRACE", &trace);
-    let mut child = command.spawn().unwrap();
+    let mut child = Running::start(&mut command);
     let n_files = || std::fs::read_dir(&folder).unwrap().count();
     while n_files() < 2 && child.try_wait().unwrap().is_none() {
         std::thread::yield_now();
     }
-    interrupt(&child);
+    child.signal("INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(n_files(), 1);
 }
@@ -70,6 +65,16 @@ const EXITED: &str = "it-exited-with-";
 const PLAIN: &str = "dumb";
 /// One that they can be edited on.
 const EDITING: &str = "xterm";
+
+impl Drop for Terminal {
+    /// A test that fails leaves no program behind: `timeout` hands the signal on.
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+            let _ = self.child.wait();
+        }
+    }
+}
 
 impl Terminal {
     #[allow(clippy::print_stderr, reason = "a skipped test says so")]

@@ -2,30 +2,16 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use crate::support::{TINY, binary};
-
-/// Killed when dropped.
-struct Shown(Child);
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::support::{Running, TINY, binary};
 
 #[test]
 fn it_prints_the_address_of_the_page_and_ends_when_asked() {
-    let mut child = Command::new(binary())
-        .args(["viz", TINY, "--no-open"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let stdout = child.stdout.take().unwrap();
-    let mut shown = Shown(child);
+    let mut command = Command::new(binary());
+    command.args(["viz", TINY, "--no-open"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut shown = Running::start(&mut command);
+    let stdout = shown.stdout.take().unwrap();
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line).unwrap();
     let addr = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/graph")).unwrap();
@@ -36,7 +22,7 @@ fn it_prints_the_address_of_the_page_and_ends_when_asked() {
     stream.read_to_string(&mut page).unwrap();
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("assets/graph.js"), "{page}");
     if cfg!(unix) {
-        assert!(Command::new("kill").arg(shown.0.id().to_string()).status().unwrap().success());
-        assert_eq!(shown.0.wait().unwrap().code(), Some(0));
+        shown.signal("TERM");
+        assert_eq!(shown.wait().unwrap().code(), Some(0));
     }
 }

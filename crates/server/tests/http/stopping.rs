@@ -47,17 +47,19 @@ fn what_runs_too_long_is_cancelled_when_the_server_stops() {
     assert_eq!(engine.stats().blocks.in_use, 0);
 }
 
-/// An answer that takes longer than any test waits.
+/// Tokens of an answer that takes longer than what the test does meanwhile.
+const N_ENDLESS: usize = 390_000;
+
 fn endless() -> Value {
     json!({
-        "messages": [{ "role": "user", "content": "a" }], "max_tokens": 30_000, "ignore_eos": true, "stream": true,
+        "messages": [{ "role": "user", "content": "a" }], "max_tokens": N_ENDLESS, "ignore_eos": true, "stream": true,
     })
 }
 
 #[test]
 fn whoever_still_waits_when_the_drain_is_over_is_told_so() {
     let mut params = small();
-    (params.context.n_ctx, params.context.n_seq_max) = (32_768, 1);
+    (params.context.n_ctx, params.context.n_seq_max) = (400_000, 1);
     let server = start_with(&params, ServerConfig { drain: Duration::from_millis(1), ..config() });
     let open = |path: &str, body: &Value| {
         let mut stream = TcpStream::connect(server.addr()).unwrap();
