@@ -59,6 +59,9 @@ pub(crate) enum CliError {
         /// The setting.
         key: &'static str,
     },
+    /// Two sides of a comparison that are one.
+    #[error("both sides have the same settings, so there is nothing to compare")]
+    SameSettings,
     /// A text and token ids.
     #[error("a text and --tokens cannot be used together")]
     TextAndTokens,
@@ -222,7 +225,9 @@ impl CliError {
             | Self::NoTerminal
             | Self::TextAndTokens
             | Self::NoTest => Fault::Usage,
-            Self::GraphSetting { .. } | Self::NoDotDiff | Self::StepSize(_) => Fault::Usage,
+            Self::SameSettings | Self::GraphSetting { .. } | Self::NoDotDiff | Self::StepSize(_) => {
+                Fault::Usage
+            }
             Self::Interrupted => Fault::Interrupted,
             Self::ReadStdin(_) | Self::Setup { .. } | Self::WriteFile { .. } | Self::WriteLogits(_) => {
                 Fault::Machine

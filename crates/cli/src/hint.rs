@@ -41,6 +41,9 @@ fn on_cli(error: &CliError) -> Option<&'static str> {
     match error {
         CliError::NoModel => Some("give a path or a name; `minfer models` lists the names"),
         CliError::TokenId { .. } => Some("ids are whole numbers from 0, as in `1,2,3` or `[1, 2, 3]`"),
+        CliError::SameSettings => Some(
+            "say with --a or --b what differs, as in `--b fuse=off`; `minfer help ab` lists the settings",
+        ),
         CliError::NotUtf8 { .. } => Some("convert it first, for instance with `iconv -t UTF-8`"),
         CliError::Shape { .. } => {
             Some("give a list of messages, or an object with `messages`, as OpenAI spells them")

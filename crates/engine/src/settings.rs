@@ -4,6 +4,7 @@
 //! variables say.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use minfer_cpu::pool::MAX_THREADS;
@@ -18,7 +19,14 @@ struct Key {
     name: &'static str,
     value: &'static str,
     help: &'static str,
-    set: fn(&mut Settings, &str) -> Option<()>,
+    set: Set,
+}
+
+/// How the value of a key is read.
+enum Set {
+    Text(fn(&mut Settings, &str) -> Option<()>),
+    /// A whole number in a range.
+    Number(RangeInclusive<usize>, fn(&mut Settings, usize)),
 }
 
 /// Every key, in the order of the help.
@@ -36,18 +44,19 @@ const KEYS: [Key; 16] = [
     key("gpu_layers", "auto|all|N", "layers that a GPU takes", |s, v| put(&mut s.gpu_layers, v.parse().ok())),
     key("device", "NAME", "the GPU to use, by a part of its name", |s, v| put(&mut s.device, Some(v.into()))),
     key("isa", "NAME", "instruction set of the cpu", |s, v| put(&mut s.isa, Some(v.into()))),
-    key("threads", "N", "threads of the cpu", |s, v| put(&mut s.n_threads, number(v, 1, MAX_THREADS))),
+    number("threads", 1..=MAX_THREADS, "threads of the cpu", |s, n| s.n_threads = Some(n)),
     key("kv", "f16|f32|q8_0", "type of the cache", |s, v| put(&mut s.kv_type, kv_type(v))),
-    key("chunk", "N", "most tokens of a prompt in one step", |s, v| {
-        put(&mut s.n_ubatch, number(v, 1, usize::MAX))
-    }),
-    key("ctx", "N", "tokens that fit into the context", |s, v| put(&mut s.n_ctx, number(v, 0, usize::MAX))),
-    key("tokens", "N", "as --tokens", |s, v| put(&mut s.n_tokens, number(v, 1, usize::MAX))),
-    key("sequences", "N", "as --sequences", |s, v| put(&mut s.n_sequences, number(v, 1, usize::MAX))),
-    key("out_rows", "N", "as --out-rows", |s, v| put(&mut s.n_out, number(v, 0, usize::MAX))),
+    number("chunk", SOME, "most tokens of a prompt in one step", |s, n| s.n_ubatch = Some(n)),
+    number("ctx", ANY, "tokens that fit into the context", |s, n| s.n_ctx = Some(n)),
+    number("tokens", SOME, "as --tokens", |s, n| s.n_tokens = Some(n)),
+    number("sequences", SOME, "as --sequences", |s, n| s.n_sequences = Some(n)),
+    number("out_rows", ANY, "as --out-rows", |s, n| s.n_out = Some(n)),
     key("stage", "NAME", "as --stage", |s, v| put(&mut s.stage, stage(v))),
     key("model", "MODEL", "another model", |s, v| put(&mut s.model, Some(v.into()))),
 ];
+
+const ANY: RangeInclusive<usize> = 0..=usize::MAX;
+const SOME: RangeInclusive<usize> = 1..=usize::MAX;
 
 /// Keys that say how large a step is or how far it is compiled: they mean nothing where a model runs.
 const OF_GRAPHS: [&str; 4] = ["tokens", "sequences", "out_rows", "stage"];
@@ -58,7 +67,41 @@ const fn key(
     help: &'static str,
     set: fn(&mut Settings, &str) -> Option<()>,
 ) -> Key {
-    Key { name, value, help, set }
+    Key { name, value, help, set: Set::Text(set) }
+}
+
+const fn number(
+    name: &'static str,
+    range: RangeInclusive<usize>,
+    help: &'static str,
+    set: fn(&mut Settings, usize),
+) -> Key {
+    Key { name, value: "N", help, set: Set::Number(range, set) }
+}
+
+impl Key {
+    /// Reads and keeps a value; nothing if it makes no sense.
+    fn set(&self, settings: &mut Settings, value: &str) -> Option<()> {
+        match &self.set {
+            Set::Text(set) => set(settings, value),
+            Set::Number(range, set) => {
+                let n = value.parse().ok().filter(|n| range.contains(n))?;
+                set(settings, n);
+                Some(())
+            }
+        }
+    }
+
+    /// What it takes, in words.
+    fn expected(&self) -> String {
+        match &self.set {
+            Set::Text(_) => self.value.to_owned(),
+            Set::Number(range, _) => match (range.start(), range.end()) {
+                (least, &usize::MAX) => format!("a whole number from {least} on"),
+                (least, most) => format!("a whole number from {least} to {most}"),
+            },
+        }
+    }
 }
 
 fn put<T>(place: &mut Option<T>, value: Option<T>) -> Option<()> {
@@ -72,10 +115,6 @@ fn switch(value: &str) -> Option<bool> {
         "off" | "0" | "false" => Some(false),
         _ => None,
     }
-}
-
-fn number(value: &str, least: usize, most: usize) -> Option<usize> {
-    value.parse().ok().filter(|n| (least..=most).contains(n))
 }
 
 fn kv_type(value: &str) -> Option<KvType> {
@@ -122,12 +161,12 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// A piece is no `key=value`, or nobody knows its key.
-    #[error("'{piece}' is not a setting; settings are key=value, joined by commas, with the keys {known}")]
+    #[error("'{piece}' is not a setting; settings are key=value, joined by commas, with the keys {}", known.join(", "))]
     Unknown {
         /// What was given.
         piece: String,
         /// The keys that there are.
-        known: String,
+        known: Vec<&'static str>,
     },
     /// The value makes no sense.
     #[error("setting '{key}' is '{value}', expected {expected}")]
@@ -137,7 +176,7 @@ pub enum SettingsError {
         /// What was given.
         value: String,
         /// What it takes.
-        expected: &'static str,
+        expected: String,
     },
 }
 
@@ -146,19 +185,24 @@ impl FromStr for Settings {
 
     /// Pieces are separated by commas; an empty text sets nothing. A comma within a value is written `\,`.
     fn from_str(text: &str) -> Result<Self, SettingsError> {
-        let mut settings = Settings { text: text.to_owned(), ..Default::default() };
-        for piece in pieces(text).iter().map(|p| p.trim()).filter(|p| !p.is_empty()) {
-            let known = piece.split_once('=').and_then(|(name, value)| Some((find(name)?, value.trim())));
-            let Some((key, value)) = known else {
-                let known = KEYS.iter().map(|k| k.name).collect::<Vec<_>>().join(", ");
-                return Err(SettingsError::Unknown { piece: piece.into(), known });
-            };
-            if (key.set)(&mut settings, value).is_none() {
-                return Err(SettingsError::Value { key: key.name, value: value.into(), expected: key.value });
-            }
-        }
-        Ok(settings)
+        parse(text, KEYS.iter().map(|key| key.name))
     }
+}
+
+/// Reads settings; `known` are the keys that an error names.
+fn parse(text: &str, known: impl Iterator<Item = &'static str>) -> Result<Settings, SettingsError> {
+    let mut settings = Settings { text: text.to_owned(), ..Default::default() };
+    for piece in pieces(text).iter().map(|p| p.trim()).filter(|p| !p.is_empty()) {
+        let found = piece.split_once('=').and_then(|(name, value)| Some((find(name)?, value.trim())));
+        let Some((key, value)) = found else {
+            return Err(SettingsError::Unknown { piece: piece.into(), known: known.collect() });
+        };
+        if key.set(&mut settings, value).is_none() {
+            let (value, expected) = (value.into(), key.expected());
+            return Err(SettingsError::Value { key: key.name, value, expected });
+        }
+    }
+    Ok(settings)
 }
 
 fn find(name: &str) -> Option<&'static Key> {
@@ -232,6 +276,16 @@ impl Settings {
         OF_GRAPHS.into_iter().zip(set).find(|(_, set)| *set).map(|(name, _)| name)
     }
 
+    /// Settings of a run: an error about a key that nobody knows names those that mean something there.
+    pub fn of_run(text: &str) -> Result<Settings, SettingsError> {
+        parse(text, keys().map(|(name, _, _)| name))
+    }
+
+    /// Whether both set the same, however it is written.
+    pub fn sets_same(&self, other: &Settings) -> bool {
+        *self == Settings { text: self.text.clone(), ..other.clone() }
+    }
+
     /// Settings, or the name of a model: what has no `=`, or a key that nobody knows and is a file.
     pub fn or_model(text: &str) -> Result<Settings, SettingsError> {
         let is_model = !text.contains('=') || std::path::Path::new(text).is_file();
@@ -295,13 +349,35 @@ mod tests {
             );
         }
         for (text, part) in [
-            ("threads=0", "expected N"),
+            ("threads=0", &*format!("expected a whole number from 1 to {MAX_THREADS}")),
+            ("threads=x", "expected a whole number from 1"),
+            ("chunk=0", "expected a whole number from 1 on"),
+            ("ctx=-1", "expected a whole number from 0 on"),
             ("fuse=maybe", "expected on|off"),
             ("kv=q8", "f16|f32|q8_0"),
             ("gpu_layers=some", "auto|all|N"),
         ] {
             assert!(text.parse::<Settings>().unwrap_err().to_string().contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn an_unknown_key_is_answered_with_those_that_mean_something_there() {
+        let known = |error: SettingsError| match error {
+            SettingsError::Unknown { known, .. } => known,
+            error => panic!("{error}"),
+        };
+        let of_graph = known("thread=1".parse::<Settings>().unwrap_err());
+        assert_eq!(of_graph.len(), KEYS.len());
+        let of_run = known(Settings::of_run("thread=1").unwrap_err());
+        assert!(of_run.contains(&"threads") && OF_GRAPHS.iter().all(|name| !of_run.contains(name)));
+    }
+
+    #[test]
+    fn what_is_set_the_same_is_the_same_however_it_is_written() {
+        let same = |a: &str, b: &str| a.parse::<Settings>().unwrap().sets_same(&b.parse().unwrap());
+        assert!(same("", " ") && same("fuse=off, threads=2", "threads=2,fuse_qkv=0,fuse_ffn=off"));
+        assert!(!same("", "threads=1") && !same("model=a", "model=b"));
     }
 
     #[test]

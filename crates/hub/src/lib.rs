@@ -55,4 +55,5 @@ pub use pip_error::{PipError, PipFailure};
 pub use progress::Progress;
 pub use resolve::resolve;
 pub use spec::SpecError;
+pub use suggest::near;
 pub use verify::verify;

@@ -7,7 +7,7 @@ pub(crate) const MAX_SUGGESTIONS: usize = 3;
 
 /// The candidates near to `name`, the nearest first: at most a third of the characters differ, or one contains the
 /// other. Case does not count.
-pub(crate) fn near<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+pub fn near<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let wanted = name.to_lowercase();
     let mut scored: Vec<_> =
         candidates.into_iter().filter_map(|it| Some((score(&wanted, it)?, it))).collect();

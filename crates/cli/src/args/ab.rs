@@ -3,6 +3,7 @@
 use clap::Args;
 use minfer_engine::settings::{self, Settings};
 
+use super::settings::of_run;
 use super::{ModelArgs, PromptArgs, TokensArgs};
 
 /// Run the same tokens under two settings and compare every value, bit by bit
@@ -11,7 +12,7 @@ use super::{ModelArgs, PromptArgs, TokensArgs};
 /// token is compared with the value of the other side that stands for the same thing, be it computed alone or inside a
 /// fused node, and so is what the cache of keys and values holds of each token. Reported are the first node that differs (in the order in which side a runs them), by how much, how the
 /// difference grows from layer to layer up to the logits, and whether another token is chosen. The exit code is 0 when
-/// all bits are equal and 1 when they are not.
+/// all bits are equal and 1 when they are not. Two sides that are set the same are refused: they would be one.
 #[derive(Args, Debug)]
 #[command(after_long_help = after_help())]
 pub(crate) struct AbArgs {
@@ -22,10 +23,10 @@ pub(crate) struct AbArgs {
     #[command(flatten)]
     pub(crate) tokens: TokensArgs,
     /// Settings of the first side; see below; none for the defaults
-    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = of_run)]
     pub(crate) a: Settings,
     /// Settings of the second side; none for the defaults
-    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = of_run)]
     pub(crate) b: Settings,
     /// Tokens to generate after the prompt, one by one
     #[arg(short = 'n', long, visible_alias = "n-predict", value_name = "N", default_value_t = 8)]

@@ -5,6 +5,7 @@ use minfer_engine::settings::{self, Settings};
 use minfer_graph::Stage;
 
 use super::ModelArgs;
+use super::settings::{of_graph, of_graph_or_model};
 
 /// Show the graph of a step, and why it is as it is
 ///
@@ -36,10 +37,10 @@ pub(crate) struct GraphArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = GraphFormat::Text)]
     pub(crate) format: GraphFormat,
     /// Settings of the run; see below
-    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = of_graph)]
     pub(crate) set: Settings,
     /// Compare with the graph of other settings, or of another model
-    #[arg(long, value_name = "SETTINGS|MODEL", value_parser = Settings::or_model)]
+    #[arg(long, value_name = "SETTINGS|MODEL", value_parser = of_graph_or_model)]
     pub(crate) diff: Option<Settings>,
 }
 

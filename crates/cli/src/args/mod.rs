@@ -27,6 +27,7 @@ mod run;
 mod sampling;
 mod selftest;
 mod serve;
+mod settings;
 mod shorts;
 mod speculation;
 mod tokenize;

@@ -24,6 +24,9 @@ pub(super) fn run(args: &AbArgs, shell: &mut Shell) -> anyhow::Result<()> {
             return Err(CliError::GraphSetting { key }.into());
         }
     }
+    if args.a.sets_same(&args.b) {
+        return Err(CliError::SameSettings.into());
+    }
     let (name, argument) = args.model.require(args.prompt.argument.as_deref())?;
     let model = engine::load(&name, &args.model.open)?;
     let tokens = prompt::raw_ids(&model, argument, &args.prompt, &args.tokens, shell)?;

@@ -135,7 +135,18 @@ fn wrong_requests_are_refused() {
     for (args, code, part) in [
         (&["--b", "stage=built"][..], 2, "setting 'stage' is about graphs"),
         (&["--b", "thread=1"], 2, "'thread=1' is not a setting"),
-        (&["--b", "threads=0"], 2, "setting 'threads' is '0'"),
+        (&["--b", "thread=1"], 2, "(did you mean threads?)"),
+        (&["--b", "threads=0"], 2, "setting 'threads' is '0', expected a whole number from 1 to "),
+        (
+            &[],
+            2,
+            "both sides have the same settings, so there is nothing to compare\nhint: say with --a or --b",
+        ),
+        (
+            &["--a", "threads=2,fuse=off", "--b", "fuse=off, threads=2"],
+            2,
+            "both sides have the same settings",
+        ),
         (&["--b", "model=/nonexistent.gguf"], 3, "/nonexistent.gguf"),
         (&["--b", "ctx=32", "-n", "100"], 4, "do not fit into the context of 32"),
     ] {

@@ -2,7 +2,7 @@
 
 use minfer_engine::insight::{LiveSettings, StepSize};
 use minfer_engine::sampler::SamplerParams;
-use minfer_engine::settings::Settings;
+use minfer_engine::settings::{Settings, SettingsError};
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -126,9 +126,17 @@ fn prompt(fields: &mut Fields) -> Result<String, ApiError> {
 
 /// Settings; a page may not open files.
 fn settings(fields: &mut Fields, name: &'static str) -> Result<Settings, ApiError> {
+    read_settings(fields, name, str::parse)
+}
+
+fn read_settings(
+    fields: &mut Fields,
+    name: &'static str,
+    read: fn(&str) -> Result<Settings, SettingsError>,
+) -> Result<Settings, ApiError> {
     let text = fields.string(name)?.unwrap_or_default();
-    let settings: Settings =
-        text.parse().map_err(|error| ApiError::bad("invalid_value", format!("{name}: {error}")).at(name))?;
+    let settings =
+        read(&text).map_err(|error| ApiError::bad("invalid_value", format!("{name}: {error}")).at(name))?;
     if settings.model.is_some() {
         return Err(ApiError::unsupported(name, "another model can be compared with `minfer ab` only"));
     }
@@ -136,7 +144,7 @@ fn settings(fields: &mut Fields, name: &'static str) -> Result<Settings, ApiErro
 }
 
 fn settings_of_run(fields: &mut Fields, name: &'static str) -> Result<Settings, ApiError> {
-    let settings = settings(fields, name)?;
+    let settings = read_settings(fields, name, Settings::of_run)?;
     match settings.of_graphs_only() {
         Some(key) => {
             let message = format!("setting '{key}' is about graphs; here a model is run");
