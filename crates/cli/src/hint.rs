@@ -1,5 +1,6 @@
 //! What to do next, for the errors whose message does not say so already.
 
+use std::borrow::Cow;
 use std::error::Error;
 
 use minfer_engine::EngineError;
@@ -13,8 +14,10 @@ use crate::error::CliError;
 use crate::fault::Fault;
 
 /// Advice on `error`, if there is any to give.
-pub(crate) fn of(error: &anyhow::Error) -> Option<&'static str> {
-    error.chain().find_map(on).or_else(|| (Fault::of(error) == Fault::Bug).then_some(REPORT))
+pub(crate) fn of(error: &anyhow::Error) -> Option<Cow<'static, str>> {
+    let report = || (Fault::of(error) == Fault::Bug).then_some(REPORT);
+    let shortage = error.chain().find_map(|cause| on_shortage(cause.downcast_ref()?));
+    shortage.or_else(|| error.chain().find_map(on).or_else(report).map(Cow::Borrowed))
 }
 
 /// What to do about a fault of minfer itself.
@@ -59,10 +62,18 @@ fn on_engine(error: &EngineError) -> Option<&'static str> {
         EngineError::Tokenizer(inner) => on_tokenizer(inner),
         EngineError::Template(inner) => on_template(inner),
         EngineError::ContextFull { .. } => Some("shorten the prompt, or make the context larger with -c"),
-        EngineError::Memory(_) => Some("make the context smaller with -c, or take a smaller model"),
         EngineError::EmptyPrompt => Some("give one after the model, with -p, or on standard input"),
         _ => None,
     }
+}
+
+/// What does not fit into memory, with the flag that makes it fit.
+fn on_shortage(error: &EngineError) -> Option<Cow<'static, str>> {
+    let EngineError::Memory(shortage) = error else { return None };
+    Some(match shortage.suggested_n_ctx() {
+        0 => "take a smaller model, or free memory".into(),
+        n => format!("-c {n} fits; or take a smaller model").into(),
+    })
 }
 
 fn on_hub(error: &HubError) -> Option<&'static str> {

@@ -15,6 +15,9 @@ pub(crate) const DEFAULT_N_CTX: usize = 4096;
 /// Most tokens in one step.
 pub(crate) const MAX_STEP: usize = 65_536;
 
+/// Most positions of all sequences together: positions and slots are 32-bit inputs of the graph.
+pub(crate) const MAX_POSITIONS: usize = 1 << 30;
+
 /// Settings of a context.
 #[derive(Clone, Debug)]
 pub struct ContextParams {
@@ -88,15 +91,13 @@ impl ContextParams {
         let refuse = |setting, value: usize, reason| {
             Err(EngineError::Setting { setting, value: value.to_string(), reason })
         };
-        // Positions and slots are 32-bit inputs of the graph.
-        let limit = i32::MAX as usize;
         if self.n_seq_max == 0 || self.n_seq_max > 4096 {
             return refuse("the number of sequences", self.n_seq_max, "it must be between 1 and 4096");
         }
-        if n_ctx.saturating_mul(self.n_seq_max) > limit / 2 {
+        if n_ctx.saturating_mul(self.n_seq_max) > MAX_POSITIONS {
             return refuse("the context size", n_ctx, "all sequences together can hold 2^30 positions");
         }
-        if self.n_kv.is_some_and(|n| n == 0 || n > limit / 2) {
+        if self.n_kv.is_some_and(|n| n == 0 || n > MAX_POSITIONS) {
             return refuse(
                 "the size of the KV cache",
                 self.n_kv.unwrap_or(0),

@@ -7,9 +7,9 @@ use super::{ContextArgs, ModelArgs, SpeculationArgs};
 
 /// Show how much memory running a model takes, part by part
 ///
-/// Nothing is loaded but the head of the file. The sum is the most that the process will take with these settings; when
-/// it is more than the machine, its control group or --memory allows, the largest context and the most sequences that
-/// would fit are shown and the exit code is that of an error.
+/// Nothing is loaded but the head of the file. The sum is the most that the process will take with these settings, and the
+/// largest context is what would fit in their place. When the sum is more than the machine, its control group or --memory
+/// allows, the most sequences that would fit are shown, too, and the exit code is that of an error.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -18,18 +18,37 @@ pub(super) fn run(args: &PlanArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let params = engine::planned(&model, &args.context, args.parallel, shell)?;
     let (params, _) = engine::guessing(params, (&args.speculation, &args.model.open))?;
     let plan = Plan::new(&model, &params)?;
-    let available = Available::now(params.memory);
+    let room = Available::now(params.memory).map(|available| {
+        let largest_n_ctx = plan.largest_n_ctx(&model, &params, &available);
+        Room { available, largest_n_ctx }
+    });
     if args.json {
-        shell.out.json(&Json::of(&model, &plan, available.as_ref()))?;
+        shell.out.json(&Json::of(&model, &plan, room.as_ref()))?;
     } else {
-        write(&plan, available.as_ref(), &mut shell.out)?;
+        write(&plan, n_ctx_train(&model), room.as_ref(), &mut shell.out)?;
     }
     // The table comes first, then what would fit.
     shell.out.flush()?;
     Ok(plan.check(&model, &params)?)
 }
 
-fn write(plan: &Plan, available: Option<&Available>, out: &mut Out) -> anyhow::Result<()> {
+/// What there is, and what would fit into it.
+struct Room {
+    available: Available,
+    largest_n_ctx: usize,
+}
+
+impl Room {
+    fn holds(&self, plan: &Plan) -> bool {
+        plan.missing() <= self.available.bytes
+    }
+}
+
+fn n_ctx_train(model: &Model) -> usize {
+    model.description().hparams().n_ctx_train
+}
+
+fn write(plan: &Plan, n_ctx_train: usize, room: Option<&Room>, out: &mut Out) -> anyhow::Result<()> {
     let mut table = Table::new([("memory for", Align::Left), ("size", Align::Right)]);
     for (part, bytes) in plan.parts() {
         table.push([part.name().into(), units::memory(*bytes)]);
@@ -41,9 +60,17 @@ fn write(plan: &Plan, available: Option<&Available>, out: &mut Out) -> anyhow::R
     if let Some(gpu) = plan.gpu() {
         writeln!(out, "{gpu}")?;
     }
-    if let Some(available) = available {
-        let verdict = if plan.missing() <= available.bytes { "fits" } else { "does not fit" };
-        writeln!(out, "{verdict}: {} has {} left", available.source, units::memory(available.bytes))?;
+    let Some(room) = room else { return Ok(()) };
+    let verdict = if room.holds(plan) { "fits" } else { "does not fit" };
+    let Available { source, bytes } = &room.available;
+    writeln!(out, "{verdict}: {source} has {} left", units::memory(*bytes))?;
+    let trained = match n_ctx_train {
+        0 => String::new(),
+        n => format!("; the model was trained for {n}"),
+    };
+    match room.largest_n_ctx {
+        0 => writeln!(out, "no context fits")?,
+        n => writeln!(out, "the largest context that fits is {n}{trained}")?,
     }
     Ok(())
 }
@@ -66,6 +93,8 @@ struct Json {
     total: usize,
     missing: usize,
     available: Option<usize>,
+    /// 0 if none fits; null if nobody says how much there is.
+    largest_ctx: Option<usize>,
     fits: bool,
     gpu: Option<GpuJson>,
 }
@@ -103,11 +132,10 @@ impl GpuJson {
 }
 
 impl Json {
-    fn of(model: &Arc<Model>, plan: &Plan, available: Option<&Available>) -> Self {
-        let available = available.map(|a| a.bytes);
+    fn of(model: &Arc<Model>, plan: &Plan, room: Option<&Room>) -> Self {
         Self {
             n_ctx: plan.n_ctx,
-            n_ctx_train: model.description().hparams().n_ctx_train,
+            n_ctx_train: n_ctx_train(model),
             parallel: plan.n_seq_max,
             program: plan.bytes(PlanPart::Program),
             file: plan.bytes(PlanPart::File),
@@ -120,9 +148,10 @@ impl Json {
             draft: plan.bytes(PlanPart::Draft),
             total: plan.total(),
             missing: plan.missing(),
-            available,
+            available: room.map(|room| room.available.bytes),
+            largest_ctx: room.map(|room| room.largest_n_ctx),
             gpu: plan.gpu().map(GpuJson::of),
-            fits: available.is_none_or(|available| plan.missing() <= available),
+            fits: room.is_none_or(|room| room.holds(plan)),
         }
     }
 }

@@ -44,10 +44,31 @@ fn what_does_not_fit_is_refused_with_what_would() {
         minfer(["plan", TINY, "-np", "16", "-c", &n_ctx, "--memory", "300M"]).assert()
     };
     run(largest - 1024).success();
+    let hinted = message.split("hint: -c ").nth(1).unwrap().split(' ').next().unwrap();
+    run(hinted.parse().unwrap()).success();
     run(largest * 2).code(5);
     let run = minfer(["run", TINY, "-p", "x", "-n", "1", "--memory", "1M"]).assert().code(5);
     assert!(stderr(&run).contains("a smaller model is needed"), "{}", stderr(&run));
     minfer(["run", TINY, "-p", "x", "-n", "1", "--memory", "1GiB"]).assert().success();
+}
+
+#[test]
+fn the_largest_context_is_shown_when_the_asked_one_fits_as_well() {
+    let args = ["plan", TINY, "-c", "64", "-np", "16", "--memory", "300M"];
+    let plan = json(&minfer(args.iter().chain(&["--json"])).assert().success());
+    let largest = plan["largest_ctx"].as_u64().unwrap();
+    assert!(largest > 1000 && plan["fits"] == true, "{plan}");
+    let shown = stdout(&minfer(args).assert().success());
+    let line = shown.lines().find(|line| line.starts_with("the largest context that fits is ")).unwrap();
+    assert!(line.ends_with(&format!("; the model was trained for {}", plan["n_ctx_train"])), "{line}");
+    let run = |n_ctx: u64| {
+        minfer(["plan", TINY, "-np", "16", "--memory", "300M", "-c", &n_ctx.to_string()]).assert()
+    };
+    run(largest - 1024).success();
+    run(largest + 4096).code(5);
+    // Where nothing fits, that is shown in its place.
+    let refused = stdout(&minfer(["plan", TINY, "--memory", "1M"]).assert().code(5));
+    assert!(refused.ends_with("no context fits\n"), "{refused}");
 }
 
 #[test]

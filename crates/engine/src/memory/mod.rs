@@ -23,7 +23,7 @@ pub use shortage::Shortage;
 
 use crate::error::EngineError;
 use crate::model::Model;
-use crate::params::ContextParams;
+use crate::params::{ContextParams, MAX_POSITIONS};
 use crate::setup::{Setup, best_of};
 
 /// What memory is for.
@@ -148,6 +148,14 @@ impl Plan {
             return Ok(());
         }
         Err(Shortage::explain(self, available, model, params).into())
+    }
+
+    /// The longest context that fits into `available` with the same number of sequences, in whole blocks of the cache; 0
+    /// when none does. It may be longer than the model was trained for.
+    pub fn largest_n_ctx(&self, model: &Arc<Model>, params: &ContextParams, available: &Available) -> usize {
+        let fits = shortage::Fits { model, params, available };
+        let most = if self.fits(available) { MAX_POSITIONS / self.n_seq_max.max(1) } else { self.n_ctx };
+        fits.largest_n_ctx(most, self.n_seq_max)
     }
 
     fn fits(&self, available: &Available) -> bool {

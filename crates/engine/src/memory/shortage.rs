@@ -51,6 +51,12 @@ pub(super) fn size(bytes: usize) -> String {
 }
 
 impl Shortage {
+    /// A context that fits with a little to spare, since what is free changes until it is asked for; 0 when none does.
+    pub fn suggested_n_ctx(&self) -> usize {
+        let most = self.largest_n_ctx;
+        (most - most / 16) / crate::context::KV_BLOCK * crate::context::KV_BLOCK
+    }
+
     /// Finds what would fit.
     pub(super) fn explain(
         plan: &Plan,
@@ -58,16 +64,32 @@ impl Shortage {
         model: &Arc<Model>,
         params: &ContextParams,
     ) -> Shortage {
-        let fits = |n_ctx: usize, n_seq_max: usize| {
-            let params = ContextParams { n_ctx, n_seq_max, ..params.clone() };
-            Plan::new(model, &params).is_ok_and(|plan| plan.fits(&available))
-        };
-        let n_seq = plan.n_seq_max;
-        let block = crate::context::KV_BLOCK;
-        let largest_n_ctx = block * largest(plan.n_ctx / block, |n| fits(n * block, n_seq));
-        let largest_n_seq = if n_seq > 1 { largest(n_seq - 1, |n| fits(plan.n_ctx, n)) } else { 0 };
+        let fits = Fits { model, params, available: &available };
+        let (n_ctx, n_seq) = (plan.n_ctx, plan.n_seq_max);
+        let largest_n_ctx = fits.largest_n_ctx(n_ctx, n_seq);
+        let largest_n_seq = if n_seq > 1 { largest(n_seq - 1, |n| fits.holds(n_ctx, n)) } else { 0 };
         let (available, limit) = (available.bytes, available.source.clone());
         Shortage { plan: plan.clone(), available, limit, largest_n_ctx, largest_n_seq }
+    }
+}
+
+/// What fits into what is there.
+pub(super) struct Fits<'a> {
+    pub(super) model: &'a Arc<Model>,
+    pub(super) params: &'a ContextParams,
+    pub(super) available: &'a Available,
+}
+
+impl Fits<'_> {
+    fn holds(&self, n_ctx: usize, n_seq_max: usize) -> bool {
+        let params = ContextParams { n_ctx, n_seq_max, ..self.params.clone() };
+        Plan::new(self.model, &params).is_ok_and(|plan| plan.fits(self.available))
+    }
+
+    /// The longest context up to `most`, in whole blocks of the cache; 0 when none fits.
+    pub(super) fn largest_n_ctx(&self, most: usize, n_seq_max: usize) -> usize {
+        let block = crate::context::KV_BLOCK;
+        block * largest(most / block, |n| self.holds(n * block, n_seq_max))
     }
 }
 
@@ -107,7 +129,9 @@ mod tests {
              GiB), but a limit of 1.00 GiB has 1000.0 MiB left; the largest context that fits is 768, the most \
              sequences are 1"
         );
+        assert_eq!(shortage.suggested_n_ctx(), 704);
         (shortage.largest_n_ctx, shortage.largest_n_seq) = (0, 0);
+        assert_eq!(shortage.suggested_n_ctx(), 0);
         assert!(shortage.to_string().ends_with("; a smaller model is needed"));
     }
 }
