@@ -35,8 +35,9 @@ pub(crate) struct RunArgs {
     pub(crate) prompt: PromptArgs,
     #[command(flatten)]
     pub(crate) chat: ChatArgs,
-    /// Keep what was read and generated in FILE: begin with what it holds, if it is there, and save it after each answer.
-    /// What prompt and file have in common is not read again, and without --seed draws go on where they ended
+    /// Keep in FILE what the model has read and generated, so that a prompt that begins the same is not read again: it is
+    /// restored from FILE, if that is there, and saved after each answer. Without --seed, draws go on where they ended, too.
+    /// Nothing is added to the prompt: messages of an earlier conversation are not restored
     #[arg(long, visible_alias = "prompt-cache", value_name = "FILE")]
     pub(crate) session: Option<PathBuf>,
     /// Begin with what the session holds, and don't save it

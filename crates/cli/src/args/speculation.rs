@@ -15,11 +15,11 @@ const MAX_GUESSES: usize = 64;
 #[derive(Args, Debug)]
 pub(crate) struct SpeculationArgs {
     /// Guess up to N tokens ahead, from what followed the last ones where they came up before; the answer is the same, and
-    /// often sooner there when it repeats the prompt; 0 for none
+    /// often sooner there when it repeats the prompt; 0 for none; it cannot be used with --model-draft
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = n_guesses, conflicts_with = "model_draft", help_heading = HEADING)]
     prompt_lookup: usize,
     /// A smaller model with the same vocabulary that guesses ahead, by path or name; the answer is the same, and sooner
-    /// where it guesses well; it is given up where it does not pay (also -md)
+    /// where it guesses well; it is given up where it does not pay; it cannot be used with --prompt-lookup (also -md)
     #[arg(long, value_name = "MODEL", help_heading = HEADING)]
     pub(crate) model_draft: Option<String>,
     /// Most tokens that the draft model guesses at once
