@@ -79,8 +79,9 @@ impl Drop for Line {
     }
 }
 
+/// Milliseconds with two digits behind the point: what is below is noise.
 fn millis(time: std::time::Duration) -> f64 {
-    time.as_secs_f64() * 1e3
+    (time.as_secs_f64() * 1e5).round() / 1e2
 }
 
 /// A body that brings its line to the log when it goes.
@@ -110,5 +111,21 @@ impl HttpBody for Traced {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_have_two_digits_behind_the_point() {
+        for (nanos, want) in
+            [(0, "0"), (1_234_567, "1.23"), (1_235_001, "1.24"), (98_765_432_109, "98765.43")]
+        {
+            assert_eq!(millis(Duration::from_nanos(nanos)).to_string(), want);
+        }
     }
 }
