@@ -120,14 +120,28 @@ impl GraphDiff {
     }
 }
 
-/// `3.q` as `*.q`, `blk.3.` as `blk.*.`, `layer=3` as `layer=*`.
+/// `3.q` as `*.q`, `blk.3.` as `blk.*.`, `layer=3` as `layer=*`; `3.125` is a number and stays.
 fn without_layer(line: &str, layer: Option<usize>) -> String {
     let Some(layer) = layer else { return line.into() };
     let mut line = line.replace(&format!("blk.{layer}."), "blk.*.");
     for before in [" ", "=", ","] {
-        line = line.replace(&format!("{before}{layer}."), &format!("{before}*."));
+        line = without_name_prefix(&line, &format!("{before}{layer}."), before);
     }
     line.replace(&format!("layer={layer} "), "layer=* ").replace(&format!("layer={layer}}}"), "layer=*}")
+}
+
+/// `prefix`, where a name and no digit follows, as `before` and `*.`.
+fn without_name_prefix(line: &str, prefix: &str, before: &str) -> String {
+    let mut parts = line.split(prefix);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.starts_with(|c: char| c.is_ascii_digit()) {
+            true => out.push_str(prefix),
+            false => out.extend([before, "*."]),
+        }
+        out.push_str(part);
+    }
+    out
 }
 
 /// Lines that differ in the layer only, as one with their number.
@@ -224,4 +238,32 @@ fn rest(a: &View<'_>, b: &View<'_>) -> Vec<String> {
         from.iter().filter(|line| !other.contains(line)).map(|line| format!("{mark} {line}")).collect()
     };
     [missing(&a, &b, "-"), missing(&b, &a, "+")].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_is_left_out_of_names_and_numbers_stay_whole() {
+        let line = "~ 0.attn Attn src=0.q,0.k w=blk.0.x layer=0 scale=0.125 eps=0.00001 [0.5,0.25]: 0 -> 0.q";
+        let want = "~ *.attn Attn src=*.q,*.k w=blk.*.x layer=* scale=0.125 eps=0.00001 [0.5,0.25]: 0 -> *.q";
+        assert_eq!(without_layer(line, Some(0)), want);
+        assert_eq!(without_layer(line, Some(1)), line);
+        assert_eq!(without_layer("+ 1.q 11.q 1.1.q", Some(1)), "+ *.q 11.q 1.1.q");
+    }
+
+    #[test]
+    fn layers_that_differ_in_the_same_way_are_one_group() {
+        let change = |layer: usize| Change::OnlyA {
+            node: format!("{layer}.attn"),
+            fields: format!("Attn layer={layer} scale=0.125"),
+        };
+        let nodes = (0..3).map(|layer| (Some(layer), change(layer))).collect();
+        let text = GraphDiff { nodes, ..GraphDiff::default() }.text();
+        assert!(
+            text.starts_with("layers 0..=2, each\n- *.attn Attn layer=* scale=0.125\n0 nodes equal"),
+            "{text}"
+        );
+    }
 }
