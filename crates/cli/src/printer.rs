@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use minfer_engine::{Event, FinishReason, Generated, SpeculationReport, Timings};
+use minfer_engine::{ConstraintEnd, Event, FinishReason, Generated, SpeculationReport, Timings};
 
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
@@ -67,13 +67,32 @@ impl<'a> Printer<'a> {
         if !self.ends_line {
             self.out.piece("\n")?;
         }
-        if generated.reason == FinishReason::ContextFull {
-            report::warning(
-                "the context is full, so the answer is cut off; -c makes it larger, --context-shift drops the oldest",
-            );
+        if let Some(warning) = warning(generated.reason, generated.constraint) {
+            report::warning(warning);
         }
         Ok(())
     }
+}
+
+/// What is to be said of an answer that a limit has ended.
+fn warning(reason: FinishReason, constraint: Option<ConstraintEnd>) -> Option<&'static str> {
+    Some(match (reason, constraint) {
+        (_, Some(ConstraintEnd::Shortened)) => {
+            "the answer was closed early, as grammar or schema allow it, since the limit was near; a larger -n, or a \
+             larger context (-c), gives it room"
+        }
+        (FinishReason::Length, Some(ConstraintEnd::Cut)) => {
+            "the answer is cut off by -n, and is not all that grammar or schema ask for; a larger -n gives it room"
+        }
+        (FinishReason::ContextFull, Some(ConstraintEnd::Cut)) => {
+            "the context is full, so the answer is cut off, and is not all that grammar or schema ask for; -c makes it \
+             larger"
+        }
+        (FinishReason::ContextFull, _) => {
+            "the context is full, so the answer is cut off; -c makes it larger, --context-shift drops the oldest"
+        }
+        _ => return None,
+    })
 }
 
 /// An error if the user has broken off the generation.

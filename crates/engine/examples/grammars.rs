@@ -50,6 +50,10 @@ impl TokenConstraint for Timed {
     fn is_complete(&self) -> bool {
         self.inner.is_complete()
     }
+
+    fn is_shortened(&self) -> bool {
+        self.inner.is_shortened()
+    }
 }
 
 fn grammars() -> Vec<(&'static str, Grammar)> {

@@ -64,6 +64,18 @@ pub enum FinishReason {
     Interrupted,
 }
 
+/// How a constrained answer came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConstraintEnd {
+    /// It is what the constraint describes, and no limit had a part in that.
+    Whole,
+    /// It is what the constraint describes, but ends earlier than it might have: the token limit, or the end of the context,
+    /// was near.
+    Shortened,
+    /// It was broken off, and mostly is not what the constraint describes.
+    Cut,
+}
+
 /// Where the time went.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Timings {
@@ -132,6 +144,8 @@ pub struct Generated {
     pub text: String,
     /// Why it ended.
     pub reason: FinishReason,
+    /// How it came to its end under its constraint, if it had one.
+    pub constraint: Option<ConstraintEnd>,
     /// The stop string that ended it, if one did.
     pub stop: Option<String>,
     /// How many tokens were read, cached and generated, and where the time went.

@@ -28,4 +28,10 @@ pub trait TokenConstraint: Send {
     fn is_complete(&self) -> bool {
         false
     }
+
+    /// Whether the limit has made the answer another: a token was refused so that the answer could end in time, or it ends
+    /// here, where it could go on, since nothing is left.
+    fn is_shortened(&self) -> bool {
+        false
+    }
 }

@@ -58,7 +58,7 @@ mod trace;
 pub mod verify;
 mod weights;
 
-pub use answer::{Departure, Dropped, Event, FinishReason, Generated, StepLogprobs, Timings};
+pub use answer::{ConstraintEnd, Departure, Dropped, Event, FinishReason, Generated, StepLogprobs, Timings};
 pub use constraint::{ConstraintError, TokenConstraint};
 pub use context::{Context, Row, SeqId};
 pub use conversation::Conversation;

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use common::{data, load};
 use minfer_engine::sampler::SamplerParams;
 use minfer_engine::{
-    ContextParams, Engine, EngineParams, FinishReason, GenerateParams, Generated, Grammar, Model, Part,
-    Request, Speculation,
+    ConstraintEnd, ContextParams, Engine, EngineParams, FinishReason, GenerateParams, Generated, Grammar,
+    Model, Part, Request, Speculation,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -209,13 +209,33 @@ fn an_answer_is_closed_before_the_limit() {
         "additionalProperties": false,
     });
     let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut n_shortened = 0;
     for seed in 0..20 {
         let answer = answer(&Grammar::JsonSchema(schema.clone()), hot(seed, 60 + seed as usize));
         assert!(is_valid_end(answer.reason), "{:?}", answer.text);
         assert!(validator.is_valid(&serde_json::from_str(&answer.text).unwrap()), "{:?}", answer.text);
+        n_shortened += usize::from(answer.constraint == Some(ConstraintEnd::Shortened));
     }
+    assert!(n_shortened > 0);
     // Three tokens cannot be enough.
-    assert_eq!(answer(&Grammar::JsonSchema(schema), hot(1, 3)).reason, FinishReason::Length);
+    let cut = answer(&Grammar::JsonSchema(schema), hot(1, 3));
+    assert_eq!((cut.reason, cut.constraint), (FinishReason::Length, Some(ConstraintEnd::Cut)));
+}
+
+#[test]
+fn an_answer_tells_how_the_limit_has_changed_it() {
+    let end = |regex: &str, n_predict| {
+        let answer = answer(&Grammar::Regex(regex.into()), hot(2, n_predict));
+        (answer.text.len(), answer.constraint.unwrap())
+    };
+    // All that it can be, with the last token and long before it.
+    assert_eq!(end("[xy]{3}", 3), (3, ConstraintEnd::Whole));
+    assert_eq!(end("[xy]{3}", 100), (3, ConstraintEnd::Whole));
+    // It may end here, and there is more that it might have been.
+    assert_eq!(end("[xy]+", 4), (4, ConstraintEnd::Shortened));
+    assert_eq!(end("[xy]{5}", 4).1, ConstraintEnd::Cut);
+    let free = engine().submit(Request::new(vec![5, 6, 7], hot(2, 4))).unwrap().wait().unwrap();
+    assert_eq!(free.constraint, None);
 }
 
 #[test]

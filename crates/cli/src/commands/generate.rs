@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use minfer_engine::sampler::TokenLogprob;
 use minfer_engine::{
-    CompiledGrammar, FinishReason, GenerateParams, Generated, Request, StepLogprobs, Timings,
+    CompiledGrammar, ConstraintEnd, FinishReason, GenerateParams, Generated, Request, StepLogprobs, Timings,
     generate_request,
 };
 use minfer_text::tokenizer::Tokenizer;
@@ -49,6 +49,9 @@ struct Json<'a> {
     generated: &'a [u32],
     text: &'a str,
     finish_reason: &'static str,
+    /// How it came to its end under a grammar or a schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grammar: Option<&'static str>,
     seed: u64,
     timings: JsonTimings,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -90,6 +93,7 @@ impl<'a> Json<'a> {
             generated: &generated.tokens,
             text: &generated.text,
             finish_reason: finish_reason(generated.reason),
+            grammar: generated.constraint.map(constraint_end),
             seed: generated.seed,
             timings: JsonTimings::of(&generated.timings),
             logprobs: steps.map(|(&id, step)| JsonStep::of(id, step, tokenizer)).collect(),
@@ -120,6 +124,14 @@ impl<'a> JsonStep<'a> {
             chosen: json(&TokenLogprob { id, logprob: step.logprob }),
             top: step.top.iter().map(json).collect(),
         }
+    }
+}
+
+fn constraint_end(end: ConstraintEnd) -> &'static str {
+    match end {
+        ConstraintEnd::Whole => "whole",
+        ConstraintEnd::Shortened => "shortened",
+        ConstraintEnd::Cut => "cut",
     }
 }
 

@@ -44,6 +44,33 @@ fn an_answer_is_what_grammar_or_schema_describes() {
 }
 
 #[test]
+fn an_answer_that_a_limit_has_changed_says_so() {
+    for (args, grammar, want, how) in [
+        (["-n", "3"], "root ::= [xy]{5}", "warning: the answer is cut off by -n, and is not all", "cut"),
+        (["-n", "3"], "root ::= [xy]{3,9}", "warning: the answer was closed early", "shortened"),
+        (["-c", "16"], "root ::= [xy]{12,50}", "warning: the answer was closed early", "shortened"),
+        (
+            ["-c", "16"],
+            "root ::= [xy]{50}",
+            "warning: the context is full, so the answer is cut off, and",
+            "cut",
+        ),
+        (["-n", "5"], "root ::= [xy]{5}", "", "whole"),
+    ] {
+        let all = ["the cat", "--temp", "2", "--seed", "3", "--grammar", grammar];
+        let run =
+            minfer(["run", TINY, "--raw", "--no-timings"].iter().chain(&all).chain(&args)).assert().success();
+        assert!(
+            stderr(&run).starts_with(want) && (want.is_empty() == stderr(&run).is_empty()),
+            "{}",
+            stderr(&run)
+        );
+        let shown = minfer(["generate", TINY, "--json"].iter().chain(&all).chain(&args)).assert().success();
+        assert_eq!(json(&shown)["grammar"], how, "{grammar} {args:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_enforced_is_refused_before_anything_runs() {
     for (args, want) in [
         (

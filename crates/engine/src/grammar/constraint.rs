@@ -27,6 +27,7 @@ pub(super) struct GrammarConstraint {
     n_refused: usize,
     closing: Closing,
     is_complete: bool,
+    is_shortened: bool,
 }
 
 impl GrammarConstraint {
@@ -45,6 +46,7 @@ impl GrammarConstraint {
             n_refused: 0,
             closing: Closing::default(),
             is_complete: false,
+            is_shortened: false,
         }
     }
 
@@ -86,6 +88,7 @@ impl GrammarConstraint {
         (self.parser, self.place) = before;
         mask.disallow_token(token);
         self.n_refused += 1;
+        self.is_shortened = true;
         if self.closing.next().is_none() {
             self.closing.keep(self.plan(), self.n_left);
         }
@@ -101,8 +104,10 @@ impl GrammarConstraint {
         (self.n_left, self.n_refused) = (n_left, 0);
         let parser = &mut self.parser;
         // With nothing left to come, a text that may end here has ended.
-        self.is_complete =
-            parser.stopped() || n_left == 0 && guarded(|| Ok::<_, ConstraintError>(parser.is_accepting()))?;
+        let is_cut_well =
+            !parser.stopped() && n_left == 0 && guarded(|| Ok::<_, ConstraintError>(parser.is_accepting()))?;
+        self.is_complete = parser.stopped() || is_cut_well;
+        self.is_shortened |= is_cut_well;
         Ok(())
     }
 }
@@ -146,6 +151,10 @@ impl TokenConstraint for GrammarConstraint {
 
     fn is_complete(&self) -> bool {
         self.is_complete
+    }
+
+    fn is_shortened(&self) -> bool {
+        self.is_shortened
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::thread;
 
+use crate::answer::{ConstraintEnd, FinishReason};
 use crate::constraint::{ConstraintError, TokenConstraint};
 
 type Constraint = Box<dyn TokenConstraint>;
@@ -61,6 +62,22 @@ impl Ahead {
     /// Whether the answer is complete, as of the last token that was taken.
     pub(super) fn is_complete(&self) -> bool {
         matches!(&self.0, Place::Here(constraint) if constraint.is_complete())
+    }
+
+    /// What the constraint says of an answer that ended like this.
+    pub(super) fn end(&self, reason: FinishReason) -> ConstraintEnd {
+        let is_shortened = matches!(&self.0, Place::Here(constraint) if constraint.is_shortened());
+        match reason {
+            FinishReason::EndOfGeneration | FinishReason::Complete if is_shortened => {
+                ConstraintEnd::Shortened
+            }
+            FinishReason::EndOfGeneration | FinishReason::Complete => ConstraintEnd::Whole,
+            FinishReason::StopString
+            | FinishReason::Length
+            | FinishReason::ContextFull
+            | FinishReason::Deadline
+            | FinishReason::Interrupted => ConstraintEnd::Cut,
+        }
     }
 }
 

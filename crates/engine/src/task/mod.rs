@@ -444,6 +444,7 @@ impl Task {
             stop: self.out.stop().filter(|_| reason == FinishReason::StopString).map(str::to_owned),
             text: self.out.into_text(),
             reason,
+            constraint: self.constraint.as_ref().map(|constraint| constraint.end(reason)),
             timings: self.timings,
             seed: self.sampler.seed(),
             sampler: self.sampler.state(),
