@@ -22,10 +22,18 @@ pub struct OpTime {
     pub work: Work,
 }
 
+impl OpTime {
+    /// Whether its bytes, in percent of what memory gives, are shown as more than 100.
+    fn is_faster_than_memory(&self, limits: &MachineLimits) -> bool {
+        let seconds = self.time.as_secs_f64();
+        seconds > 0.0 && (100.0 * self.work.bytes as f64 / limits.read_bytes / seconds).round() > 100.0
+    }
+}
+
 /// What the machine can do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MachineLimits {
-    /// Bytes per second that can be read.
+    /// Bytes per second that can be read from memory; out of a cache it is more.
     pub read_bytes: f64,
     /// Operations on integers per second.
     pub int_ops: f64,
@@ -80,7 +88,8 @@ impl Profile {
         self.wall
     }
 
-    /// The table as text, the most expensive row first; with `limits`, rates as shares of what the machine can do.
+    /// The table as text, the most expensive row first; with `limits`, rates as shares of what the machine can do. `of read`
+    /// is a share of what memory gives, so it is above 100 % where bytes came out of a cache.
     pub fn table(&self, limits: Option<&MachineLimits>) -> String {
         let mut rows: Vec<_> = self.rows().collect();
         rows.sort_by_key(|r| std::cmp::Reverse(r.3.time));
@@ -124,11 +133,16 @@ impl Profile {
         if let Some(l) = limits {
             let _ = writeln!(
                 text,
-                "limits {:.1} GB/s read, {:.0} GOP/s of integers, {:.0} GOP/s of floats",
+                "limits {:.1} GB/s read from memory, {:.0} GOP/s of integers, {:.0} GOP/s of floats",
                 l.read_bytes * 1e-9,
                 l.int_ops * 1e-9,
                 l.float_ops * 1e-9
             );
+            if self.rows().any(|(_, backend, _, t)| backend == Backend::CPU && t.is_faster_than_memory(l)) {
+                text.push_str(
+                    "above 100 % of read: those bytes came out of a cache, which is faster than memory\n",
+                );
+            }
         }
     }
 }
@@ -173,5 +187,22 @@ mod tests {
         let rates = Rates::of(&Work::default(), 0.5, Some(&limits));
         assert!([rates.gbs, rates.of_read, rates.gops, rates.of_peak].iter().all(|r| r == "-"));
         assert_eq!(Rates::of(&work, 0.5, None).of_peak, "-");
+    }
+
+    #[test]
+    fn more_than_memory_gives_is_explained() {
+        let limits = MachineLimits { read_bytes: 10e9, int_ops: 100e9, float_ops: 50e9 };
+        let table = |bytes| {
+            let mut profile = Profile::default();
+            let time =
+                OpTime { count: 1, time: Duration::from_secs(1), work: Work { bytes, ..Work::default() } };
+            profile.rows.insert((OpKind::Attn, Backend::CPU, None), time);
+            profile.table(Some(&limits))
+        };
+        let fast = table(12_000_000_000);
+        assert!(fast.contains(" 120 % ") && fast.contains("\nabove 100 % of read: "), "{fast}");
+        let slow = table(10_000_000_000);
+        assert!(slow.contains(" 100 % ") && !slow.contains("above 100 %"), "{slow}");
+        assert!(slow.contains("\nlimits 10.0 GB/s read from memory, "), "{slow}");
     }
 }

@@ -83,5 +83,5 @@ fn the_table_of_ops_has_rates_and_the_whole() {
     assert!(row("FusedQKV").contains(" Q8_0 ") && row("FusedQKV").matches('%').count() == 3, "{table}");
     assert!(row("Attn").matches('%').count() == 3, "attention computes and reads, too: {table}");
     assert!(row("ops ").ends_with(" in 4 steps"), "{table}");
-    assert!(row("limits ").contains(" GB/s read, "), "{table}");
+    assert!(row("limits ").contains(" GB/s read from memory, "), "{table}");
 }
