@@ -19,6 +19,7 @@ mod info;
 mod logits;
 mod model;
 mod models;
+mod numbers;
 mod perplexity;
 mod plan;
 mod prompt;
@@ -125,7 +126,7 @@ pub(crate) enum Command {
 pub(crate) fn parse(argv: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut definition = definition();
     let argv = shorts::spell_out(argv, &definition);
-    let matches = definition.try_get_matches_from_mut(argv)?;
+    let matches = definition.try_get_matches_from_mut(argv).map_err(numbers::in_plain_words)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
 }
 

@@ -227,7 +227,7 @@ fn wrong_settings_are_named() {
     for (args, code, part) in [
         (["--set", "thread=1"], 2, "'thread=1' is not a setting; settings are key=value"),
         (["--diff", "kv=q8"], 2, "setting 'kv' is 'q8', expected f16|f32"),
-        (["--tokens", "0"], 2, "0 is not in 1.."),
+        (["--tokens", "0"], 2, "'--tokens <N>': it must be at least 1"),
         (["--stage", "done"], 2, "invalid value 'done'"),
         (["--set", "isa=sse9"], 2, "unknown instruction set 'sse9'"),
         (["--set", "backend=tpu"], 2, "unknown backend 'tpu'"),
