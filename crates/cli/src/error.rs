@@ -14,6 +14,14 @@ pub(crate) enum CliError {
     /// No model was named.
     #[error("no model given")]
     NoModel,
+    /// A flag of llama.cpp names a model that would have to be downloaded.
+    #[error("{flag} {name}: minfer does not download models from there")]
+    NotFetched {
+        /// The flag.
+        flag: &'static str,
+        /// What it names.
+        name: String,
+    },
     /// A flag gives what an argument gives, too.
     #[error("unexpected argument '{argument}': the {what} is already given by {flag}")]
     ExtraArgument {
@@ -214,7 +222,7 @@ impl CliError {
             Self::NoModel | Self::ExtraArgument { .. } | Self::Missing { .. } | Self::NoKeys { .. } => {
                 Fault::Usage
             }
-            Self::SameFile { .. } => Fault::Usage,
+            Self::SameFile { .. } | Self::NotFetched { .. } => Fault::Usage,
             Self::ReadFile { .. } | Self::ForeignOutput { .. } => Fault::Model,
             Self::ChangedRequest { .. } | Self::ChangedSetup { .. } => Fault::Model,
             Self::NoneServed { .. } => Fault::Request,

@@ -44,6 +44,10 @@ fn on_cli(error: &CliError) -> Option<&'static str> {
     match error {
         CliError::NoModel => Some("give a path or a name; `minfer models` lists the names"),
         CliError::TokenId { .. } => Some("ids are whole numbers from 0, as in `1,2,3` or `[1, 2, 3]`"),
+        CliError::NotFetched { .. } => Some(
+            "download the .gguf file yourself, and give its path as the model, or put it into the folder that \
+             `minfer models` shows; that lists the models that are fetched by name, too",
+        ),
         CliError::SameSettings => Some(
             "say with --a or --b what differs, as in `--b fuse=off`; `minfer help ab` lists the settings",
         ),

@@ -18,7 +18,31 @@ pub(crate) struct ModelArgs {
     #[arg(short = 'm', long = "model", value_name = "MODEL", help_heading = HEADING)]
     flag: Option<String>,
     #[command(flatten)]
+    elsewhere: ElsewhereArgs,
+    #[command(flatten)]
     pub(crate) open: OpenArgs,
+}
+
+/// Where llama.cpp fetches models from and minfer does not: read so that its users are told what to do instead.
+#[derive(Args, Debug, Default)]
+struct ElsewhereArgs {
+    /// A repository of models (also -hf, -hfr)
+    #[arg(long, value_name = "REPO", hide = true)]
+    hf_repo: Option<String>,
+    /// A file of it (also -hff)
+    #[arg(long, value_name = "FILE", hide = true)]
+    hf_file: Option<String>,
+    /// An address (also -mu)
+    #[arg(long, value_name = "URL", hide = true)]
+    model_url: Option<String>,
+}
+
+impl ElsewhereArgs {
+    fn refuse(&self) -> Result<(), CliError> {
+        let given = [("-hf", &self.hf_repo), ("--hf-file", &self.hf_file), ("--model-url", &self.model_url)];
+        let first = given.into_iter().find_map(|(flag, name)| Some((flag, name.clone()?)));
+        first.map_or(Ok(()), |(flag, name)| Err(CliError::NotFetched { flag, name }))
+    }
 }
 
 /// How to find and open a model.
@@ -47,6 +71,7 @@ pub(crate) struct Selection {
 impl ModelArgs {
     /// The name of the model of a command that takes nothing else.
     pub(crate) fn name(&self) -> Result<&str, CliError> {
+        self.elsewhere.refuse()?;
         match (&self.first, &self.flag) {
             (Some(argument), Some(_)) => Err(extra(argument)),
             (first, flag) => first.as_deref().or(flag.as_deref()).ok_or(CliError::NoModel),
@@ -55,6 +80,7 @@ impl ModelArgs {
 
     /// Tells the model from the argument after it: with `-m` the first argument is already that one.
     pub(crate) fn select(&self, second: Option<&str>) -> Result<Selection, CliError> {
+        self.elsewhere.refuse()?;
         let (model, rest) = match (&self.flag, self.first.as_deref(), second) {
             (Some(_), Some(_), Some(argument)) => return Err(extra(argument)),
             (Some(model), first, _) => (Some(model.as_str()), first),
@@ -82,7 +108,12 @@ mod tests {
     fn with_a_flag_the_first_argument_is_the_second_thing() {
         let select = |flag: Option<&str>, first: Option<&str>, second| {
             let open = OpenArgs { override_kv: Vec::new(), no_mmap: false, offline: false };
-            let args = ModelArgs { first: first.map(Into::into), flag: flag.map(Into::into), open };
+            let args = ModelArgs {
+                first: first.map(Into::into),
+                flag: flag.map(Into::into),
+                elsewhere: ElsewhereArgs::default(),
+                open,
+            };
             args.select(second).ok().map(|selection| (selection.model, selection.rest))
         };
         let some = |text: &str| Some(text.to_owned());

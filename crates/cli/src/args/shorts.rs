@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
 /// What is typed, and the flag that it means.
-pub(super) const SHORTS: [(&str, &str); 14] = [
+pub(super) const SHORTS: [(&str, &str); 18] = [
     ("-ngl", "--gpu-layers"),
     ("-ub", "--ubatch-size"),
     ("-tb", "--threads-batch"),
@@ -22,6 +22,10 @@ pub(super) const SHORTS: [(&str, &str); 14] = [
     ("-to", "--timeout"),
     ("-jf", "--json-schema-file"),
     ("-md", "--model-draft"),
+    ("-hf", "--hf-repo"),
+    ("-hfr", "--hf-repo"),
+    ("-hff", "--hf-file"),
+    ("-mu", "--model-url"),
 ];
 
 /// `argv` with the flags of the table spelled out.

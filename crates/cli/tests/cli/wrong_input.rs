@@ -45,6 +45,19 @@ fn the_command_line() {
         (&["tokenize", TINY, "--ids", "--json", "text"], "cannot be used with"),
         (&["render", TINY, "-", "--arg", "x"], "expected KEY=VALUE"),
         (&["run", TINY, "x", "-t", "0"], "0 is not in 1..=512"),
+        (
+            &["run", TINY, "x", "-n", "many"],
+            "invalid value 'many' for '--predict <N>': it is not a whole number",
+        ),
+        (
+            &["run", "-hf", "org/model:Q4_K_M", "-p", "x"],
+            "-hf org/model:Q4_K_M: minfer does not download models",
+        ),
+        (&["serve", "-hf", "org/model", "-hff", "m.gguf"], "-hf org/model: minfer does not download models"),
+        (
+            &["info", "--model-url", "http://x/m.gguf"],
+            "--model-url http://x/m.gguf: minfer does not download",
+        ),
         (&["run", TINY, "x", "-t", "-1"], "invalid value '-1' for '--threads <N>'"),
         (&["run", TINY, "x", "-ub", "-1"], "invalid value '-1' for '--ubatch-size <N>'"),
         (&["run", TINY, "x", "--top-p", "-0.5"], "top_p is -0.5"),
