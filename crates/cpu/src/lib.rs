@@ -9,6 +9,7 @@ pub mod limits;
 mod math;
 pub mod matmul;
 pub mod ops;
+mod packed_cache;
 pub mod pool;
 mod simd;
 #[cfg(test)]
@@ -18,3 +19,4 @@ pub mod threads;
 pub use backend::{CpuDriver, CpuError, CpuOptions};
 pub use error::KernelError;
 pub use features::cpu_features;
+pub use packed_cache::{FilePart, PackedCacheOptions};

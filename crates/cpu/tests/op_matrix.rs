@@ -12,6 +12,6 @@ const TOLERANCE: f32 = 0.02;
 
 #[test]
 fn the_cpu_runs_what_it_claims_and_nothing_else() {
-    let options = CpuOptions { n_threads: Some(2), isa: None };
+    let options = CpuOptions { n_threads: Some(2), ..CpuOptions::default() };
     check_ops(Arc::new(CpuDriver::new(&options).unwrap()), TOLERANCE);
 }

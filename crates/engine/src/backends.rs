@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use minfer_cpu::isa::Isa;
 use minfer_cpu::threads::default_n_threads;
-use minfer_cpu::{CpuDriver, CpuError, CpuOptions};
+use minfer_cpu::{CpuDriver, CpuError, CpuOptions, PackedCacheOptions};
 use minfer_graph::Registry;
 
 use crate::gpu::{self, GpuWish};
@@ -19,6 +19,15 @@ struct Settings {
     n_threads: usize,
     isa: &'static str,
     gpu: Gpu,
+}
+
+/// What a context asks of the CPU backend; `None` leaves a setting to the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CpuRequest<'a> {
+    pub(crate) n_threads: Option<usize>,
+    pub(crate) isa: Option<&'a str>,
+    /// No part of what contexts are told apart by: it changes no result.
+    pub(crate) packed_cache: Option<&'a PackedCacheOptions>,
 }
 
 /// What a context asks of GPUs.
@@ -82,22 +91,21 @@ impl Backends {
 pub(crate) struct SharedBackends(Mutex<Vec<Weak<Backends>>>);
 
 impl SharedBackends {
-    /// Those with these settings, made if no context has them. `None` leaves a setting to the machine.
-    pub(crate) fn get(
-        &self,
-        n_threads: Option<usize>,
-        isa: Option<&str>,
-        gpu: GpuRequest<'_>,
-    ) -> Result<Arc<Backends>, CpuError> {
-        let isa = isa.map_or_else(|| Ok(Isa::detect()), Isa::from_name)?.name();
-        let n_threads = n_threads.unwrap_or_else(default_n_threads);
+    /// Those with these settings, made if no context has them.
+    pub(crate) fn get(&self, cpu: CpuRequest<'_>, gpu: GpuRequest<'_>) -> Result<Arc<Backends>, CpuError> {
+        let isa = cpu.isa.map_or_else(|| Ok(Isa::detect()), Isa::from_name)?.name();
+        let n_threads = cpu.n_threads.unwrap_or_else(default_n_threads);
         let settings = Settings { n_threads, isa, gpu: Gpu::of(gpu.wish, gpu.device) };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|backends| backends.strong_count() > 0);
         if let Some(found) = known.iter().filter_map(Weak::upgrade).find(|b| b.settings == settings) {
             return Ok(found);
         }
-        let options = CpuOptions { n_threads: Some(settings.n_threads), isa: Some(isa.into()) };
+        let options = CpuOptions {
+            n_threads: Some(settings.n_threads),
+            isa: Some(isa.into()),
+            packed_cache: cpu.packed_cache.cloned(),
+        };
         let mut registry = Registry::new();
         registry.register(Arc::new(CpuDriver::new(&options)?));
         settings.gpu.register(&mut registry, gpu.cache);
@@ -111,32 +119,31 @@ impl SharedBackends {
 mod tests {
     use super::*;
 
+    const ONE_THREAD: CpuRequest<'static> = CpuRequest { n_threads: Some(1), isa: None, packed_cache: None };
     const CPU_ONLY: GpuRequest<'static> = GpuRequest { wish: GpuWish::None, device: None, cache: None };
 
     #[test]
     fn equal_settings_share_and_others_do_not() {
         let shared = SharedBackends::default();
-        let one = shared.get(Some(1), None, CPU_ONLY).unwrap();
-        assert!(Arc::ptr_eq(&one, &shared.get(Some(1), Some(Isa::detect().name()), CPU_ONLY).unwrap()));
-        assert!(!Arc::ptr_eq(&one, &shared.get(Some(2), None, CPU_ONLY).unwrap()));
+        let get = |n_threads, isa| shared.get(CpuRequest { n_threads, isa, packed_cache: None }, CPU_ONLY);
+        let one = get(Some(1), None).unwrap();
+        assert!(Arc::ptr_eq(&one, &get(Some(1), Some(Isa::detect().name())).unwrap()));
+        assert!(!Arc::ptr_eq(&one, &get(Some(2), None).unwrap()));
         if Isa::detect() != Isa::Scalar {
-            assert!(!Arc::ptr_eq(&one, &shared.get(Some(1), Some("scalar"), CPU_ONLY).unwrap()));
+            assert!(!Arc::ptr_eq(&one, &get(Some(1), Some("scalar")).unwrap()));
         }
-        assert!(
-            shared.get(Some(0), None, CPU_ONLY).is_err()
-                && shared.get(None, Some("abacus"), CPU_ONLY).is_err()
-        );
+        assert!(get(Some(0), None).is_err() && get(None, Some("abacus")).is_err());
     }
 
     #[test]
     fn they_go_with_the_last_who_has_them() {
         let shared = SharedBackends::default();
-        let first = shared.get(Some(1), None, CPU_ONLY).unwrap();
+        let first = shared.get(ONE_THREAD, CPU_ONLY).unwrap();
         let (second, weak) = (first.clone(), Arc::downgrade(&first));
         drop(first);
         assert!(weak.upgrade().is_some());
         drop(second);
         assert!(weak.upgrade().is_none());
-        assert_eq!(shared.get(Some(1), None, CPU_ONLY).unwrap().n_threads(), 1);
+        assert_eq!(shared.get(ONE_THREAD, CPU_ONLY).unwrap().n_threads(), 1);
     }
 }

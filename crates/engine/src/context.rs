@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use minfer_graph::{
-    CParams, Counters, GraphParams, GraphType, Head, InputData, NamedInput, Observer, Scheduler, StepError,
+    CParams, Counters, GraphParams, GraphType, Head, InputData, LoadNote, NamedInput, Observer, Scheduler,
+    StepError,
 };
 use minfer_models::StepInput;
 
@@ -74,6 +75,13 @@ impl Context {
         let decode = self.params(1, 1, GraphType::Decode);
         self.scheduler.warm(self.model.description(), &decode, progress)?;
         self.draft.as_mut().map_or(Ok(()), |draft| draft.load_weights(progress))
+    }
+
+    /// What happened while weights were loaded that did not stop it, since the last call: for people.
+    pub fn take_load_notes(&self) -> Vec<LoadNote> {
+        let drivers = self.scheduler.registry().drivers();
+        let draft = self.draft.iter().flat_map(|draft| draft.take_load_notes());
+        drivers.iter().flat_map(|driver| driver.take_load_notes()).chain(draft).collect()
     }
 
     /// The same without loading weights: graphs can be compiled and looked at, the first step loads.

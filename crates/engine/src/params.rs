@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use minfer_cpu::PackedCacheOptions;
 use minfer_graph::{Backend, BackendSet, CParams, KvType};
 
 use crate::context::KV_BLOCK;
@@ -45,6 +46,9 @@ pub struct ContextParams {
     pub device: Option<String>,
     /// Folder in which a device's compiled kernels are kept from one process to the next; `None` to keep none.
     pub device_cache: Option<PathBuf>,
+    /// Where packed weights are kept from one process to the next, and how many; `None` to keep none. The first context of a
+    /// model with its threads and instructions decides.
+    pub packed_cache: Option<PackedCacheOptions>,
     /// Fuse the projections of query, key and value in decode steps.
     pub fuse_qkv: bool,
     /// Fuse gate, up and SwiGLU in decode steps.
@@ -75,6 +79,7 @@ impl Default for ContextParams {
             gpu_layers: GpuLayers::Auto,
             device: None,
             device_cache: None,
+            packed_cache: None,
             fuse_qkv: true,
             fuse_ffn: true,
             n_outputs_max: None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use minfer_gguf::TensorType;
 use minfer_graph::{CParams, GraphParams, GraphType, Head, KvSpec, Op, Registry, StepError, compile};
 
-use crate::backends::{Backends, GpuRequest};
+use crate::backends::{Backends, CpuRequest, GpuRequest};
 use crate::context::KV_BLOCK;
 use crate::error::EngineError;
 use crate::gpu::{self, GpuLayers, GpuWish};
@@ -44,7 +44,12 @@ impl Setup {
         let device = params.device.as_deref();
         let wish = gpu::wish(params.backends.as_deref(), &params.disabled, params.gpu_layers, device);
         let gpu = GpuRequest { wish, device, cache: params.device_cache.as_deref() };
-        let backends = model.backends().get(params.n_threads, params.isa.as_deref(), gpu)?;
+        let cpu = CpuRequest {
+            n_threads: params.n_threads,
+            isa: params.isa.as_deref(),
+            packed_cache: params.packed_cache.as_ref(),
+        };
+        let backends = model.backends().get(cpu, gpu)?;
         let mut registry = backends.registry().clone();
         params.disabled.iter().for_each(|backend| registry.switch_off(*backend));
         let allowed = match &params.backends {

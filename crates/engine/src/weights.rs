@@ -18,11 +18,12 @@ pub(crate) fn next_version() -> u64 {
 pub(crate) struct FileWeights {
     file: Arc<Gguf>,
     version: u64,
+    origin: Option<Vec<u8>>,
 }
 
 impl FileWeights {
     pub(crate) fn new(file: Arc<Gguf>) -> Self {
-        FileWeights { file, version: next_version() }
+        FileWeights { origin: file.identity(), file, version: next_version() }
     }
 }
 
@@ -38,6 +39,10 @@ impl WeightSource for FileWeights {
             *to = *from;
         }
         Some(WeightData { dtype: tensor.dtype, shape, bytes: self.file.data(tensor) })
+    }
+
+    fn origin(&self) -> Option<&[u8]> {
+        self.origin.as_deref()
     }
 
     fn release(&self, name: &str, bytes: Range<usize>) {

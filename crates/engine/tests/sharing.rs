@@ -5,7 +5,9 @@
 mod common;
 
 use common::*;
+use minfer_cpu::PackedCacheOptions;
 use minfer_engine::{Context, ContextParams, Row, SeqId};
+use minfer_graph::LoadNote;
 
 fn bits(rows: Vec<Vec<f32>>) -> Vec<Vec<u32>> {
     rows.into_iter().map(|row| row.into_iter().map(f32::to_bits).collect()).collect()
@@ -77,5 +79,32 @@ fn a_cached_beginning_gives_the_bits_of_a_cold_run() {
         context.clear_prefix_cache();
         let seq = context.new_sequence().unwrap();
         assert_eq!(begin_and_run(&mut context, seq, &prompt, &rest), (0, expected), "{name}");
+    }
+}
+
+#[test]
+fn packed_weights_from_disk_give_the_bits_of_fresh_ones() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let cache = PackedCacheOptions { folder: folder.path().into(), max_bytes: 1 << 30, min_bytes: 0 };
+    let params = ContextParams { packed_cache: Some(cache), ..small() };
+    for name in COMMITTED {
+        let (prompt, rest) = (text(1, 75), text(2, 10));
+        let expected = alone(name, &prompt, &rest);
+        for how in ["kept in", "from"] {
+            let model = load(&data().join(format!("{name}.gguf")));
+            let mut context = context(&model, &params);
+            let notes = context.take_load_notes();
+            // Where the system does not tell files apart by their times, nothing is kept.
+            if cfg!(unix) {
+                assert!(
+                    matches!(&notes[..], [LoadNote::Info(text)] if text.contains(how)),
+                    "{name}: {notes:?}"
+                );
+            }
+            assert!(context.take_load_notes().is_empty());
+            let seq = context.new_sequence().unwrap();
+            all_logits(&mut context, seq, &prompt, 64);
+            assert!(bits(all_logits(&mut context, seq, &rest, 3)) == expected, "{name}, {how}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cursor::At;
 use crate::error::{GgufError, SplitFault, shown};
+use crate::identity;
 use crate::parse::{Header, parse};
 use crate::split::{self, SplitKeys};
 use crate::storage::Storage;
@@ -41,6 +42,7 @@ struct Part {
     storage: Storage,
     version: u32,
     alignment: u64,
+    identity: Option<[u8; 48]>,
 }
 
 /// One tensor of a model.
@@ -94,7 +96,7 @@ impl Gguf {
 
     /// Reads a model that is in memory. A part of a split model is refused, since the others cannot be found.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Gguf, GgufError> {
-        let opened = parse_part(None, Storage::from_vec(bytes))?;
+        let opened = parse_part(None, Storage::from_vec(bytes), None)?;
         let split = SplitKeys::read(&opened.1.metadata).and_then(|keys| match keys {
             Some(keys) => Err(SplitFault::Name { count: keys.count.into(), suffix: keys.suffix() }),
             None => Ok(()),
@@ -189,6 +191,14 @@ impl Gguf {
         self.parts[0].alignment
     }
 
+    /// Bytes that tell this content from all other content of files on this machine, without reading it: equal identities
+    /// mean equal tensors. `None` for bytes in memory, for files that changed within the last two seconds, and on systems that
+    /// do not count changes of files.
+    pub fn identity(&self) -> Option<Vec<u8>> {
+        let parts: Option<Vec<_>> = self.parts.iter().map(|part| part.identity).collect();
+        Some(parts?.concat())
+    }
+
     /// The files of the model, in order.
     pub fn files(&self) -> impl ExactSizeIterator<Item = FileInfo<'_>> {
         self.parts
@@ -247,13 +257,20 @@ fn open_part(path: &Path, options: &OpenOptions) -> Result<(Part, Header), GgufE
         true if about.len() > 0 => Storage::map(&file).map_err(io("map"))?,
         _ => Storage::read(&mut file, about.len()).map_err(io("read"))?,
     };
-    parse_part(Some(path.to_owned()), storage)
+    // Asked after mapping: what changed in between has another identity by then.
+    let identity = file.metadata().ok().as_ref().and_then(identity::of);
+    parse_part(Some(path.to_owned()), storage, identity)
 }
 
-fn parse_part(path: Option<PathBuf>, storage: Storage) -> Result<(Part, Header), GgufError> {
+fn parse_part(
+    path: Option<PathBuf>,
+    storage: Storage,
+    identity: Option<[u8; 48]>,
+) -> Result<(Part, Header), GgufError> {
     match parse(storage.bytes()) {
         Ok(header) => {
-            let part = Part { path, storage, version: header.version, alignment: header.alignment };
+            let Header { version, alignment, .. } = header;
+            let part = Part { path, storage, version, alignment, identity };
             Ok((part, header))
         }
         Err(At { offset, fault }) => Err(GgufError::Refused { path, offset: offset as u64, fault }),

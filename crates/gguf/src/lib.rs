@@ -28,6 +28,7 @@ mod cursor;
 mod error;
 mod file;
 mod foreign;
+mod identity;
 mod mapping;
 mod metadata;
 mod parse;

@@ -142,6 +142,12 @@ pub trait WeightSource: Send + Sync {
     /// The weight called `name`.
     fn weight(&self, name: &str) -> Option<WeightData<'_>>;
 
+    /// What tells these weights from all others on this machine, from one process to the next: equal origins mean equal bytes
+    /// for equal names. `None` where that is not known, and nothing made from them can be kept.
+    fn origin(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Says that a backend holds its own copy of these bytes of a weight, so the file's pages may go.
     fn release(&self, name: &str, bytes: Range<usize>) {
         let _ = (name, bytes);
@@ -302,11 +308,33 @@ pub trait BackendDriver: Send + Sync {
         None
     }
 
+    /// Says which weights [`Self::load_weight`] will be asked for next, in this order.
+    fn begin_loading(&self, weights: &[(WeightUse<'_>, &WeightRef)], source: &dyn WeightSource) {
+        let _ = (weights, source);
+    }
+
+    /// Says that those weights are loaded.
+    fn end_loading(&self) {}
+
+    /// What happened while loading that did not stop it, since the last call.
+    fn take_load_notes(&self) -> Vec<LoadNote> {
+        Vec::new()
+    }
+
     /// Loads one weight ahead of [`Self::prepare`], so that a caller can show progress. Loading twice is free.
     fn load_weight(&self, usage: WeightUse<'_>, weights: &dyn WeightSource) -> Result<(), KernelFault>;
 
     /// Resolves weights and operands, picks kernels.
     fn prepare(&self, job: &PrepareJob<'_>) -> Result<Box<dyn Prepared>, KernelFault>;
+}
+
+/// Something about loading, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadNote {
+    /// How it was done, for who wants to know.
+    Info(String),
+    /// Something is not as it should be, and was got round.
+    Warning(String),
 }
 
 /// A weight and the op that will read it.

@@ -11,6 +11,7 @@ use crate::compile::{CompileError, Compiled, GraphSource, compile};
 use crate::driver::{KernelFault, KvSpec, WeightSource, WeightUse};
 use crate::graph::{ComputeGraph, DType, Node, Shape};
 use crate::memory::{Arena, KvCache};
+use crate::op::WeightRef;
 use crate::params::GraphParams;
 use crate::profile::Profile;
 use crate::ready::{Parts, Ready, run_error};
@@ -334,6 +335,9 @@ impl Scheduler {
     ) -> Result<(), StepError> {
         let nodes: Vec<&Node> =
             compiled.splits.iter().flat_map(|s| &s.nodes).map(|id| compiled.graph.node(*id)).collect();
+        for driver in self.registry.drivers() {
+            driver.begin_loading(&uses(&nodes, driver.backend()), self.weights.as_ref());
+        }
         let total = nodes.iter().map(|n| n.meta.weights.len()).sum();
         let mut done = 0;
         for node in nodes {
@@ -349,6 +353,17 @@ impl Scheduler {
                 progress(done, total);
             }
         }
+        self.registry.drivers().iter().for_each(|driver| driver.end_loading());
         Ok(())
     }
+}
+
+/// The weights that `backend` reads for these nodes, in order.
+fn uses<'a>(nodes: &[&'a Node], backend: Backend) -> Vec<(WeightUse<'a>, &'a WeightRef)> {
+    let mine = nodes.iter().filter(|node| node.backend == Some(backend));
+    mine.flat_map(|node| {
+        let weights = node.meta.weights.iter().enumerate();
+        weights.map(|(index, weight)| (WeightUse { name: &weight.name, op: &node.op, index }, weight))
+    })
+    .collect()
 }

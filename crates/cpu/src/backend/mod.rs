@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use minfer_gguf::TensorType;
 use minfer_graph::{
-    AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, KernelFault, KvPart, KvSpec, KvType, NodeId, Op,
-    OpKind, PrepareJob, Prepared, Support, WeightRef, WeightSource, WeightUse,
+    AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, KernelFault, KvPart, KvSpec, KvType, LoadNote,
+    NodeId, Op, OpKind, PrepareJob, Prepared, Support, WeightRef, WeightSource, WeightUse,
 };
 
 use self::memory::{CpuBuffer, MemoryLock};
@@ -21,6 +21,7 @@ use self::steps::Working;
 use self::weights::{Packing, WeightCache};
 use crate::isa::{Isa, IsaError};
 use crate::ops::{KvLayout, block_values};
+use crate::packed_cache::PackedCacheOptions;
 use crate::pool::{Pool, PoolError};
 use crate::threads::default_n_threads;
 
@@ -31,6 +32,8 @@ pub struct CpuOptions {
     pub n_threads: Option<usize>,
     /// Widest instructions to use: `scalar`, `avx2`, `avx512`; `None` for the machine's best.
     pub isa: Option<String>,
+    /// Where packed weights are kept for the next process; `None` to keep none.
+    pub packed_cache: Option<PackedCacheOptions>,
 }
 
 /// The CPU backend cannot be set up as asked.
@@ -73,7 +76,7 @@ impl CpuDriver {
             pool,
             lock: Arc::default(),
             working: Mutex::default(),
-            weights: WeightCache::default(),
+            weights: WeightCache::new(options.packed_cache.clone()),
             n_graphs: AtomicU64::new(0),
         };
         Ok(CpuDriver { shared: Arc::new(shared) })
@@ -153,6 +156,18 @@ impl BackendDriver for CpuDriver {
 
     fn scratch_bytes(&self, graph: &ComputeGraph, nodes: &[NodeId], kv: &[KvSpec]) -> usize {
         plan::scratch_bytes(graph, nodes, kv, self.n_threads())
+    }
+
+    fn begin_loading(&self, weights: &[(WeightUse<'_>, &WeightRef)], source: &dyn WeightSource) {
+        self.shared.weights.begin(weights, source, &self.shared.pool);
+    }
+
+    fn end_loading(&self) {
+        self.shared.weights.end();
+    }
+
+    fn take_load_notes(&self) -> Vec<LoadNote> {
+        self.shared.weights.take_notes()
     }
 
     fn load_weight(&self, usage: WeightUse<'_>, weights: &dyn WeightSource) -> Result<(), KernelFault> {

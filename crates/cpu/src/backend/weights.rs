@@ -1,16 +1,16 @@
 //! Weights as the kernels read them: matrices in panels, vectors as f32. Each is made once and kept for all graphs.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use minfer_gguf::{TensorType, dequantize};
-use minfer_graph::{KernelFault, Op, WeightData, WeightRef, WeightSource, WeightUse};
+use minfer_graph::{KernelFault, LoadNote, Op, WeightData, WeightRef, WeightSource, WeightUse};
 
 use crate::buf::{AlignedBuf, Arena, OutOfMemory};
 use crate::isa::Isa;
-use crate::matmul::{PackError, PackedMatrix, Packer};
-use crate::pool::Pool;
-use crate::pool::{Cost, piece_range};
+use crate::matmul::{PackError, PackedBytes, PackedMatrix, Packer};
+use crate::packed_cache::{Found, Keeper, Matrix, PackedCacheOptions};
+use crate::pool::{Cost, MAX_PIECES, Pool, piece_range};
 
 /// Time to pack one byte, in picoseconds: only decides into how many pieces the work is cut.
 const PACK_PS: u64 = 150;
@@ -23,6 +23,9 @@ const FIRST_ARENA_BYTES: usize = 4 << 20;
 /// What the system gives at once: to arenas, and to the end of a mapping.
 const HUGE_PAGE: usize = 2 << 20;
 const PAGE: usize = 4096;
+
+/// Packed bytes that one thread copies at a time.
+const COPY_BYTES: usize = 1 << 20;
 
 /// Raw bytes packed before their pages go.
 const STRETCH_BYTES: usize = 8 << 20;
@@ -62,7 +65,14 @@ pub(super) struct WeightCache(Mutex<Made>);
 #[derive(Default)]
 struct Made {
     weights: HashMap<(u64, Box<str>), Weight>,
+    home: Home,
+}
+
+/// Where new matrices come from and go to.
+#[derive(Default)]
+struct Home {
     memory: Memory,
+    keeper: Keeper,
 }
 
 /// Where matrices go.
@@ -84,7 +94,7 @@ struct ArenaRule {
 
 /// Where a matrix goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Home {
+enum Place {
     /// A mapping of its own.
     Own,
     /// The last arena.
@@ -94,20 +104,20 @@ enum Home {
 }
 
 impl ArenaRule {
-    fn home(&mut self, len: usize) -> Home {
+    fn place(&mut self, len: usize) -> Place {
         if len > ARENA_BYTES / 4 {
-            return Home::Own;
+            return Place::Own;
         }
         let size = Arena::footprint(len);
         if size <= self.capacity - self.used {
             self.used += size;
-            return Home::Arena;
+            return Place::Arena;
         }
         // Room for a few of the same size: the rest of the arena before is lost.
         let capacity = self.n_mapped.clamp(FIRST_ARENA_BYTES, ARENA_BYTES).max(4 * size);
         self.n_mapped += capacity;
         (self.capacity, self.used) = (capacity, size);
-        Home::NewArena(capacity)
+        Place::NewArena(capacity)
     }
 
     /// Bytes of the last arena that are in memory: huge pages come whole.
@@ -118,11 +128,11 @@ impl ArenaRule {
 
 impl Memory {
     fn take(&mut self, len: usize) -> Result<AlignedBuf, OutOfMemory> {
-        match (self.rule.home(len), &mut self.arena) {
-            (Home::Own, _) => AlignedBuf::zeroed(len),
-            (Home::Arena, Some(arena)) => arena.take(len),
-            (Home::Arena, None) => Err(OutOfMemory { bytes: len }),
-            (Home::NewArena(capacity), arena) => arena.insert(Arena::with_capacity(capacity)?).take(len),
+        match (self.rule.place(len), &mut self.arena) {
+            (Place::Own, _) => AlignedBuf::zeroed(len),
+            (Place::Arena, Some(arena)) => arena.take(len),
+            (Place::Arena, None) => Err(OutOfMemory { bytes: len }),
+            (Place::NewArena(capacity), arena) => arena.insert(Arena::with_capacity(capacity)?).take(len),
         }
     }
 }
@@ -140,10 +150,10 @@ pub(super) fn planned_bytes(weights: &[(WeightUse<'_>, &WeightRef)]) -> usize {
         }
         let Ok(len) = PackedMatrix::packed_bytes(weight.dtype, rows, k) else { continue };
         let before = rule.resident();
-        match rule.home(len) {
-            Home::Own => total = total.saturating_add(len.next_multiple_of(PAGE)),
-            Home::Arena => {}
-            Home::NewArena(_) => total = total.saturating_add(before),
+        match rule.place(len) {
+            Place::Own => total = total.saturating_add(len.next_multiple_of(PAGE)),
+            Place::Arena => {}
+            Place::NewArena(_) => total = total.saturating_add(before),
         }
     }
     total.saturating_add(rule.resident())
@@ -159,9 +169,46 @@ impl Weight {
 }
 
 impl WeightCache {
+    pub(super) fn new(options: Option<PackedCacheOptions>) -> WeightCache {
+        let home = Home { keeper: Keeper::new(options), ..Home::default() };
+        WeightCache(Mutex::new(Made { home, ..Made::default() }))
+    }
+
+    /// Prepares for loading these weights in this order, those that are loaded left out.
+    pub(super) fn begin(
+        &self,
+        weights: &[(WeightUse<'_>, &WeightRef)],
+        source: &dyn WeightSource,
+        pool: &Pool,
+    ) {
+        let mut made = self.lock();
+        let is_new = |name: &str| !made.weights.contains_key(&(source.version(), name.into()));
+        let matrices: Vec<_> = weights
+            .iter()
+            .filter(|(usage, weight)| !is_vector(usage.op, usage.index) && is_new(&weight.name))
+            .map(|(_, w)| Matrix { name: &w.name, dtype: w.dtype, rows: w.shape[1], k: w.shape[0] })
+            .collect();
+        if !matrices.is_empty() {
+            made.home.keeper.begin(source.origin(), &matrices, pool);
+        }
+    }
+
+    /// Ends what [`Self::begin`] began.
+    pub(super) fn end(&self) {
+        self.lock().home.keeper.end();
+    }
+
+    pub(super) fn take_notes(&self) -> Vec<LoadNote> {
+        self.lock().home.keeper.take_notes()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Made> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Bytes of the weights of this version that are loaded.
     pub(super) fn loaded_bytes(&self, version: u64) -> usize {
-        let made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = self.lock();
         made.weights.iter().filter(|(key, _)| key.0 == version).map(|(_, weight)| weight.bytes()).sum()
     }
 
@@ -171,9 +218,8 @@ impl WeightCache {
         source: &dyn WeightSource,
         by: Packing<'_>,
     ) -> Result<Arc<PackedMatrix>, KernelFault> {
-        let make = |data, memory: &mut Memory| {
-            pack(name, data, source, by, memory).map(|m| Weight::Matrix(Arc::new(m)))
-        };
+        let make =
+            |data, home: &mut Home| matrix(name, data, source, by, home).map(|m| Weight::Matrix(Arc::new(m)));
         match self.find(name, source, make)? {
             Weight::Matrix(m) => Ok(m),
             Weight::Vector(_) => Err(fault(name, "is read both as a vector and as a matrix")),
@@ -181,7 +227,7 @@ impl WeightCache {
     }
 
     pub(super) fn vector(&self, name: &str, source: &dyn WeightSource) -> Result<Arc<Vec<f32>>, KernelFault> {
-        let make = |data, _: &mut Memory| vector(name, data).map(|v| Weight::Vector(Arc::new(v)));
+        let make = |data, _: &mut Home| vector(name, data).map(|v| Weight::Vector(Arc::new(v)));
         match self.find(name, source, make)? {
             Weight::Vector(v) => Ok(v),
             Weight::Matrix(_) => Err(fault(name, "is read both as a matrix and as a vector")),
@@ -204,16 +250,16 @@ impl WeightCache {
         &self,
         name: &str,
         source: &'s dyn WeightSource,
-        make: impl FnOnce(WeightData<'s>, &mut Memory) -> Result<Weight, KernelFault>,
+        make: impl FnOnce(WeightData<'s>, &mut Home) -> Result<Weight, KernelFault>,
     ) -> Result<Weight, KernelFault> {
         let key = (source.version(), name.into());
-        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Made { weights, memory } = &mut *made;
+        let mut made = self.lock();
+        let Made { weights, home } = &mut *made;
         if let Some(found) = weights.get(&key) {
             return Ok(found.clone());
         }
         let data = source.weight(name).ok_or_else(|| fault(name, "is missing"))?;
-        let new = make(data, memory)?;
+        let new = make(data, home)?;
         weights.insert(key, new.clone());
         Ok(new)
     }
@@ -221,6 +267,54 @@ impl WeightCache {
 
 fn fault(name: &str, reason: &str) -> KernelFault {
     KernelFault::Weight { name: name.into(), reason: reason.into() }
+}
+
+/// A matrix that was packed before, or packed now.
+fn matrix(
+    name: &str,
+    data: WeightData<'_>,
+    source: &dyn WeightSource,
+    by: Packing<'_>,
+    home: &mut Home,
+) -> Result<PackedMatrix, KernelFault> {
+    let [k, rows, ..] = data.shape;
+    let bytes = match home.keeper.find(name, data.dtype, rows, k) {
+        None => {
+            let packed = pack(name, data, source, by, &mut home.memory)?;
+            home.keeper.add(name, packed.as_bytes());
+            return Ok(packed);
+        }
+        Some(Found::InPlace(part)) => PackedBytes::File(part),
+        Some(Found::Copy(part)) => {
+            let buf = copy(part.as_slice(), by.pool, &mut home.memory);
+            PackedBytes::Memory(buf.map_err(|e| refused(name, e.into()))?)
+        }
+    };
+    PackedMatrix::from_packed(data.dtype, rows, k, bytes).map_err(|e| refused(name, e))
+}
+
+fn copy(bytes: &[u8], pool: &Pool, memory: &mut Memory) -> Result<AlignedBuf, OutOfMemory> {
+    let mut buf = memory.take(bytes.len())?;
+    let pieces = buf.as_mut_slice().chunks_mut(COPY_BYTES).zip(bytes.chunks(COPY_BYTES));
+    let pieces: Vec<_> = pieces.map(Mutex::new).collect();
+    for pieces in pieces.chunks(MAX_PIECES) {
+        pool.run(pieces.len(), &|i| {
+            let (to, from) = &mut *pieces[i].lock().unwrap_or_else(PoisonError::into_inner);
+            to.copy_from_slice(from);
+        });
+    }
+    drop(pieces);
+    Ok(buf)
+}
+
+/// Why a matrix can't be loaded.
+fn refused(name: &str, e: PackError) -> KernelFault {
+    match e {
+        PackError::OutOfMemory(e) => {
+            KernelFault::OutOfMemory { bytes: e.bytes, reason: format!("weight '{name}' does not fit") }
+        }
+        e => fault(name, &e.to_string()),
+    }
 }
 
 /// Packs a matrix stretch by stretch, letting the file's pages go behind itself, so that a large one is never in memory
@@ -233,12 +327,7 @@ fn pack(
     memory: &mut Memory,
 ) -> Result<PackedMatrix, KernelFault> {
     let [k, rows, ..] = data.shape;
-    let refuse = |e: PackError| match e {
-        PackError::OutOfMemory(e) => {
-            KernelFault::OutOfMemory { bytes: e.bytes, reason: format!("weight '{name}' does not fit") }
-        }
-        e => fault(name, &e.to_string()),
-    };
+    let refuse = |e: PackError| refused(name, e);
     let bytes = PackedMatrix::packed_bytes(data.dtype, rows, k).map_err(refuse)?;
     let buf = memory.take(bytes).map_err(|e| refuse(e.into()))?;
     let packer = Packer::new(data.dtype, rows, k, buf, by.isa).map_err(refuse)?;
@@ -301,15 +390,15 @@ mod tests {
             weights.iter().map(|w| (WeightUse { name: &w.name, op: &Op::MatMul, index: 0 }, w)).collect();
         // 64 KiB, 8 MiB, 64 KiB, 16 MiB, 128 KiB: small ones go into an arena of 4 MiB, the 8 MiB into one of 32 MiB.
         let mut memory = Memory::default();
-        let mut homes = Vec::new();
+        let mut places = Vec::new();
         for w in &weights {
-            homes.push(
-                memory.rule.clone().home(PackedMatrix::packed_bytes(w.dtype, w.shape[1], 1024).unwrap()),
+            places.push(
+                memory.rule.clone().place(PackedMatrix::packed_bytes(w.dtype, w.shape[1], 1024).unwrap()),
             );
             memory.take(PackedMatrix::packed_bytes(w.dtype, w.shape[1], 1024).unwrap()).unwrap();
         }
         let mib = 1 << 20;
-        assert_eq!(homes[..3], [Home::NewArena(4 * mib), Home::NewArena(32 * mib), Home::Arena]);
+        assert_eq!(places[..3], [Place::NewArena(4 * mib), Place::NewArena(32 * mib), Place::Arena]);
         assert_eq!(planned_bytes(&usages[..1]), 2 * mib);
         assert_eq!(planned_bytes(&usages[..3]), 2 * mib + 10 * mib);
         assert_eq!(planned_bytes(&usages), 2 * mib + 26 * mib);

@@ -41,5 +41,5 @@ mod scales;
 mod tests;
 
 pub use activations::{ActivationWriter, QuantizedActivations};
-pub use pack::{PANEL_ROWS, PackError, PackedMatrix, Packer};
+pub use pack::{PACK_VERSION, PANEL_ROWS, PackError, PackedBytes, PackedMatrix, Packer};
 pub use product::{Activations, MatMulError, OutPtr, Scratch, kernel_name, matmul_panels};

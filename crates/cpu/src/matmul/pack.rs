@@ -4,20 +4,26 @@
 //! `quants.rs`), of a float type `[k][16 rows]`. The same panels serve one token and many, on every instruction set.
 //! Rows missing from the last panel are zero. The size is that of the file plus at most 4 % (Q3_K 3.6 %, Q4_K 2.8 %).
 //!
-//! Packing goes panel by panel, in any order and from any number of threads: see [`Packer`].
+//! Packing goes panel by panel, in any order and from any number of threads: see [`Packer`]. What comes out can be kept and
+//! used again ([`PackedMatrix::from_packed`]), as long as [`PACK_VERSION`] is the same.
 
 #![expect(unsafe_code, reason = "panels written by several threads")]
 
 use super::float::{is_float, to_f32};
 use super::kernels::Kernels;
-use crate::buf::{AlignedBuf, OutOfMemory};
+use crate::buf::{ALIGN, AlignedBuf, OutOfMemory};
 use crate::isa::Isa;
+use crate::packed_cache::FilePart;
 use minfer_gguf::TensorType;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows of a panel.
 pub const PANEL_ROWS: usize = 16;
+
+/// Number of this layout of panels, of all types together: a change of any of them is a change of this number, since panels
+/// are kept on disk.
+pub const PACK_VERSION: u32 = 1;
 
 /// A matrix can't be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +60,9 @@ pub enum PackError {
         /// The first one missing.
         panel: usize,
     },
+    /// Panels that were packed before lie where they cannot be read from.
+    #[error("a packed matrix must start at a multiple of {ALIGN} bytes")]
+    Alignment,
     /// The system refused memory.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
@@ -65,7 +74,24 @@ pub struct PackedMatrix {
     rows: usize,
     k: usize,
     pub(super) layout: Layout,
-    buf: AlignedBuf,
+    bytes: PackedBytes,
+}
+
+/// Where panels are.
+pub enum PackedBytes {
+    /// In memory of their own.
+    Memory(AlignedBuf),
+    /// In a file that is mapped.
+    File(FilePart),
+}
+
+impl PackedBytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            PackedBytes::Memory(buf) => buf.as_slice(),
+            PackedBytes::File(part) => part.as_slice(),
+        }
+    }
 }
 
 /// Sizes of the panels of one matrix.
@@ -137,6 +163,30 @@ impl PackedMatrix {
         packer.finish()
     }
 
+    /// A matrix of panels that were packed before, in a process with the same [`PACK_VERSION`]. Errors if they have the wrong
+    /// length or do not start at a multiple of [`ALIGN`].
+    pub fn from_packed(
+        dtype: TensorType,
+        rows: usize,
+        k: usize,
+        bytes: PackedBytes,
+    ) -> Result<PackedMatrix, PackError> {
+        let layout = Layout::new(dtype, rows, k)?;
+        let (expected, found) = (rows.div_ceil(PANEL_ROWS) * layout.panel_bytes, bytes.as_slice().len());
+        if expected != found {
+            return Err(PackError::Length { what: "a packed matrix", expected, found });
+        }
+        if !bytes.as_slice().as_ptr().addr().is_multiple_of(ALIGN) {
+            return Err(PackError::Alignment);
+        }
+        Ok(PackedMatrix { dtype, rows, k, layout, bytes })
+    }
+
+    /// All panels.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.as_slice()
+    }
+
     /// The type of the weights.
     pub fn dtype(&self) -> TensorType {
         self.dtype
@@ -168,7 +218,7 @@ impl PackedMatrix {
     /// If the range ends after the last panel.
     pub fn panel_bytes(&self, range: Range<usize>) -> &[u8] {
         let size = self.layout.panel_bytes;
-        &self.buf.as_slice()[range.start * size..range.end * size]
+        &self.as_bytes()[range.start * size..range.end * size]
     }
 
     /// Dequantizes row `row` into `out` (of `k` values), bit for bit as the reference dequantization of the file format
@@ -268,7 +318,8 @@ impl Packer {
         }
         let base = buf.as_mut_slice().as_mut_ptr();
         let claimed = (0..n_panels).map(|_| AtomicBool::new(false)).collect();
-        Ok(Packer { matrix: PackedMatrix { dtype, rows, k, layout, buf }, base, isa, claimed })
+        let bytes = PackedBytes::Memory(buf);
+        Ok(Packer { matrix: PackedMatrix { dtype, rows, k, layout, bytes }, base, isa, claimed })
     }
 
     /// Panels to pack.

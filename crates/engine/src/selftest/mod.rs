@@ -119,7 +119,11 @@ fn gpu_under_test(device: Option<&str>) -> Result<Option<Device>, EngineError> {
 }
 
 fn cpu(isa: Isa, n_threads: usize) -> Result<CpuDriver, EngineError> {
-    Ok(CpuDriver::new(&CpuOptions { n_threads: Some(n_threads), isa: Some(isa.name().into()) })?)
+    Ok(CpuDriver::new(&CpuOptions {
+        n_threads: Some(n_threads),
+        isa: Some(isa.name().into()),
+        packed_cache: None,
+    })?)
 }
 
 fn test(

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use minfer_graph::Head;
+use minfer_graph::{Head, LoadNote};
 
 use crate::context::{Context, Row, SeqId};
 use crate::error::{EngineError, Fault};
@@ -52,6 +52,10 @@ impl Drafter {
             return Err(EngineError::DraftVocabulary { n_draft, n_own, first });
         }
         Ok(Drafter { context, n_min, n_common, sequences: HashMap::new(), logits: Vec::new() })
+    }
+
+    pub(crate) fn take_load_notes(&self) -> Vec<LoadNote> {
+        self.context.take_load_notes()
     }
 
     pub(crate) fn load_weights(&mut self, progress: &mut dyn FnMut(usize, usize)) -> Result<(), EngineError> {

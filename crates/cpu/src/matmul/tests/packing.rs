@@ -26,6 +26,40 @@ fn every_level_packs_the_same_bytes() {
     }
 }
 
+/// Panels are kept on disk by [`PACK_VERSION`]: where this fails, it has to be counted up, and the sum here changed.
+#[test]
+fn the_layout_is_the_one_that_its_version_names() {
+    let mut sum = crc32fast::Hasher::new();
+    for dtype in types() {
+        let (rows, k) = (33, 512);
+        let raw: Vec<u8> =
+            (0..dtype.row_bytes(k).unwrap() * rows).map(|i| (i * i / 7 + i / 3) as u8).collect();
+        sum.update(PackedMatrix::pack(dtype, &raw, rows, k, Isa::Scalar).unwrap().as_bytes());
+    }
+    assert_eq!((PACK_VERSION, sum.finalize()), (1, 2_977_111_476));
+}
+
+#[test]
+fn panels_packed_before_serve_again() {
+    let (dtype, rows, k) = (TensorType::F16, 33, 64);
+    let raw = Rng(50).weights(dtype, rows, k);
+    let isa = Isa::detect();
+    let mut buf =
+        crate::buf::AlignedBuf::zeroed(PackedMatrix::packed_bytes(dtype, rows, k).unwrap()).unwrap();
+    let packed = PackedMatrix::pack(dtype, &raw, rows, k, isa).unwrap();
+    buf.as_mut_slice().copy_from_slice(packed.as_bytes());
+    let again = PackedMatrix::from_packed(dtype, rows, k, PackedBytes::Memory(buf)).unwrap();
+    let (mut row, mut other) = (vec![0.0; k], vec![0.0; k]);
+    for i in 0..rows {
+        packed.row(i, &mut row);
+        again.row(i, &mut other);
+        assert_eq!(row, other);
+    }
+    let short = crate::buf::AlignedBuf::zeroed(packed.bytes() - 1).unwrap();
+    let refused = PackedMatrix::from_packed(dtype, rows, k, PackedBytes::Memory(short));
+    assert!(matches!(refused.err(), Some(PackError::Length { .. })));
+}
+
 #[test]
 fn threads_pack_and_multiply_the_same() {
     let mut rng = Rng(48);
