@@ -3,15 +3,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use minfer_cpu::PackedCacheOptions;
 use minfer_engine::{Context, ContextParams, Model, TraceSettings};
-use minfer_graph::{Compiled, KernelUse, export};
+use minfer_graph::{Compiled, KernelUse, LoadNote, export};
 
 use crate::args::{ComputeArgs, ContextArgs, OpenArgs, SpeculationArgs};
 use crate::draft::Draft;
+use crate::env::Env;
 use crate::error::CliError;
 use crate::progress::{Meter, Unit};
 use crate::shell::Shell;
 use crate::{dump, files, open, profile, report, units};
+
+/// Most bytes of packed weights that are kept on disk when nobody says otherwise: some models of up to 7 B weights.
+const DEFAULT_PACKED_CACHE: usize = 8 << 30;
 
 /// Opens a model and checks that it can be run; the weights are read when a context needs them.
 pub(crate) fn load(name: &str, args: &OpenArgs) -> anyhow::Result<Arc<Model>> {
@@ -102,6 +107,14 @@ pub(crate) fn load_weights(context: &mut Context, shell: &Shell) -> anyhow::Resu
     let mut meter = Meter::new("loading", Unit::Things("weights"));
     let mut progress = |done: usize, total: usize| meter.update(done as u64, Some(total as u64));
     context.load_weights(&mut progress)?;
+    drop(meter);
+    for note in context.take_load_notes() {
+        match note {
+            LoadNote::Warning(text) => shell.warn(&text),
+            LoadNote::Info(text) if shell.verbose => report::note(text),
+            LoadNote::Info(_) => {}
+        }
+    }
     if shell.verbose {
         describe(context);
     }
@@ -168,7 +181,8 @@ fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextPara
         disabled: env.disabled.clone(),
         gpu_layers: args.gpu.gpu_layers,
         device: args.gpu.device.clone(),
-        device_cache: device_cache(),
+        device_cache: kept_in("devices"),
+        packed_cache: packed_cache(args, env),
         fuse_qkv: !env.no_fuse_qkv,
         fuse_ffn: !env.no_fuse_ffn,
         n_outputs_max: None,
@@ -178,9 +192,17 @@ fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextPara
     })
 }
 
-/// Where compiled kernels are kept: with the models.
-fn device_cache() -> Option<PathBuf> {
-    Some(minfer_hub::Options::default().cache_folder().ok()?.join("devices"))
+/// A folder for what is kept from one run to the next: with the models.
+fn kept_in(folder: &str) -> Option<PathBuf> {
+    Some(minfer_hub::Options::default().cache_folder().ok()?.join(folder))
+}
+
+fn packed_cache(args: &ComputeArgs, env: &Env) -> Option<PackedCacheOptions> {
+    Some(PackedCacheOptions {
+        folder: kept_in("packed")?,
+        max_bytes: args.packed_cache.or(env.packed_cache).unwrap_or(DEFAULT_PACKED_CACHE) as u64,
+        min_bytes: PackedCacheOptions::MIN_BYTES,
+    })
 }
 
 /// What variables and defaults say about a context.

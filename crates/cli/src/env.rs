@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use minfer_cpu::isa::Isa;
 use minfer_graph::Backend;
 
+use crate::units;
+
 /// One row of the table at the end of `minfer --help`.
 pub(crate) struct Variable {
     /// Its name.
@@ -29,14 +31,16 @@ const DISABLE_MPS: &str = "MINFER_DISABLE_MPS";
 const DISABLE_CUDA: &str = "MINFER_DISABLE_CUDA";
 const GRAPH_TRACE: &str = "MINFER_GRAPH_TRACE";
 const OP_PROFILE: &str = "MINFER_OP_PROFILE";
+const PACKED_CACHE: &str = "MINFER_PACKED_CACHE";
 const TRACE: &str = "MINFER_TRACE";
 
 /// All variables, in the order of the help.
-pub(crate) const VARIABLES: [Variable; 11] = [
+pub(crate) const VARIABLES: [Variable; 12] = [
     variable(MODELS, "DIR", "folder that models are kept in, instead of ~/.cache/minfer/models"),
     variable(BACKENDS, "LIST", "engines to use, as --backend takes them"),
     variable(THREADS, "N", "number of threads, as --threads takes it"),
     variable(ISA, "NAME", "slower instruction set to use: scalar, avx2 or avx512"),
+    variable(PACKED_CACHE, "SIZE", "most that packed weights may take on disk, as --packed-cache takes it"),
     variable(NO_FUSE_QKV, "1", "keep the query, key and value projections apart"),
     variable(NO_FUSE_FFN, "1", "keep the steps of the feed-forward network apart"),
     variable(DISABLE_MPS, "1", "leave the metal engine out"),
@@ -59,6 +63,8 @@ pub(crate) struct Env {
     pub(crate) n_threads: Option<usize>,
     /// Name of an instruction set that this machine has.
     pub(crate) isa: Option<String>,
+    /// Most bytes of packed weights that are kept on disk.
+    pub(crate) packed_cache: Option<usize>,
     /// Whether the structural fusion of query, key and value is off.
     pub(crate) no_fuse_qkv: bool,
     /// Whether the structural fusion of the feed-forward network is off.
@@ -95,6 +101,7 @@ impl Env {
             backends: text(BACKENDS)?,
             n_threads: text(THREADS)?.map(|value| parse_threads(THREADS, &value)).transpose()?,
             isa: text(ISA)?.map(checked_isa).transpose()?,
+            packed_cache: text(PACKED_CACHE)?.map(|value| parse_size(PACKED_CACHE, &value)).transpose()?,
             no_fuse_qkv: switch(NO_FUSE_QKV)?,
             no_fuse_ffn: switch(NO_FUSE_FFN)?,
             disabled: disabled.collect::<Result<_, _>>()?,
@@ -111,6 +118,10 @@ pub(crate) const MAX_THREADS: usize = minfer_cpu::pool::MAX_THREADS;
 fn parse_threads(name: &'static str, value: &str) -> Result<usize, EnvError> {
     let n = value.trim().parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
     n.ok_or_else(|| fault(name, value, format!("a number from 1 to {MAX_THREADS}")))
+}
+
+fn parse_size(name: &'static str, value: &str) -> Result<usize, EnvError> {
+    units::parse_bytes_or_zero(value).map_err(|_| fault(name, value, "a size such as 4GiB or 500M, or 0"))
 }
 
 fn parse_switch(name: &'static str, value: &str) -> Result<bool, EnvError> {
@@ -158,6 +169,8 @@ mod tests {
         assert_eq!(read(THREADS, " 3 ").unwrap().n_threads, Some(3));
         assert_eq!(read(BACKENDS, "cpu,cuda").unwrap().backends.as_deref(), Some("cpu,cuda"));
         assert_eq!(read(TRACE, "f").unwrap().trace, Some("f".into()));
+        assert_eq!(read(PACKED_CACHE, " 2GiB ").unwrap().packed_cache, Some(2 << 30));
+        assert_eq!(read(PACKED_CACHE, "0").unwrap().packed_cache, Some(0));
         assert!(read(NO_FUSE_QKV, "1").unwrap().no_fuse_qkv);
         assert!(read(NO_FUSE_FFN, "True").unwrap().no_fuse_ffn);
         assert_eq!(read(DISABLE_MPS, "on").unwrap().disabled, [Backend::METAL]);
@@ -177,6 +190,8 @@ mod tests {
             (THREADS, "99999999999999999999999"),
             (THREADS, "two"),
             (ISA, "mmx"),
+            (PACKED_CACHE, "-1"),
+            (PACKED_CACHE, "much"),
             (NO_FUSE_QKV, "2"),
             (NO_FUSE_FFN, "maybe"),
             (DISABLE_MPS, "x"),

@@ -34,6 +34,11 @@ pub(crate) fn parse_bytes(text: &str) -> Result<usize, SizeError> {
     bytes.filter(|bytes| (1.0..9e18).contains(bytes)).map(|bytes| bytes as usize).ok_or(SizeError)
 }
 
+/// The same, or 0 for nothing at all.
+pub(crate) fn parse_bytes_or_zero(text: &str) -> Result<usize, SizeError> {
+    if text.trim() == "0" { Ok(0) } else { parse_bytes(text) }
+}
+
 /// A size that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a size is a number of bytes with a unit, such as 8GiB, 500M or 2GB")]

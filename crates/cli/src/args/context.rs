@@ -60,6 +60,11 @@ pub(crate) struct ComputeArgs {
     /// [default: what the machine and the control group have]
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes, help_heading = HEADING)]
     pub(crate) memory: Option<usize>,
+    /// Most bytes of packed weights that are kept on disk, in the folder `packed` beside the models, so that the next start is
+    /// quicker; those not used for longest go first, and 0 keeps and reads none
+    /// [default: 8GiB]
+    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes_or_zero, help_heading = HEADING)]
+    pub(crate) packed_cache: Option<usize>,
     /// Write the values of the nodes of every step to an archive of NumPy
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(crate) trace: Option<PathBuf>,

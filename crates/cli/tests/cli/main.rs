@@ -13,6 +13,7 @@ mod hostile;
 mod info;
 mod listing;
 mod numbers;
+mod packed;
 mod pipes;
 mod plan;
 mod profile;

@@ -11,11 +11,12 @@ use assert_cmd::assert::Assert;
 pub(crate) const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny.gguf");
 
 /// Every variable that changes what the command does.
-const VARIABLES: [&str; 11] = [
+const VARIABLES: [&str; 12] = [
     "MINFER_MODELS",
     "MINFER_BACKENDS",
     "MINFER_THREADS",
     "MINFER_ISA",
+    "MINFER_PACKED_CACHE",
     "MINFER_NO_FUSE_QKV",
     "MINFER_NO_FUSE_FFN",
     "MINFER_DISABLE_MPS",
@@ -36,7 +37,8 @@ pub(crate) fn minfer<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S
     for name in VARIABLES {
         command.env_remove(name);
     }
-    command.env("MINFER_MODELS", "/nonexistent/minfer-models").env("NO_COLOR", "1").args(args);
+    command.env("MINFER_MODELS", "/nonexistent/minfer-models").env("MINFER_PACKED_CACHE", "0");
+    command.env("NO_COLOR", "1").args(args);
     command
 }
 

@@ -65,6 +65,7 @@ impl Setup {
             backend: args.backend.clone(),
             gpu: args.gpu.clone(),
             memory: args.memory,
+            packed_cache: None,
             trace: None,
             trace_nodes: Vec::new(),
             profile: args.profile.clone(),
