@@ -183,6 +183,7 @@ fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextPara
         device: args.gpu.device.clone(),
         device_cache: kept_in("devices"),
         packed_cache: packed_cache(args, env),
+        gpu_import: !env.no_gpu_import,
         fuse_qkv: !env.no_fuse_qkv,
         fuse_ffn: !env.no_fuse_ffn,
         n_outputs_max: None,
@@ -214,6 +215,7 @@ pub(crate) fn default_params(model: &Model, shell: &Shell) -> ContextParams {
         isa: env.isa.clone(),
         backends: env.backends.clone(),
         disabled: env.disabled.clone(),
+        gpu_import: !env.no_gpu_import,
         fuse_qkv: !env.no_fuse_qkv,
         fuse_ffn: !env.no_fuse_ffn,
         ..ContextParams::default()
@@ -243,8 +245,11 @@ fn describe(context: &Context) {
     let registry = context.scheduler().registry();
     let engines: Vec<_> =
         registry.drivers().iter().map(|it| format!("{}: {}", it.backend().name(), it.describe())).collect();
-    let (n_ctx, kv) = (context.n_ctx(), units::bytes(context.kv_bytes() as u64));
+    let (n_ctx, kv) = (context.n_ctx(), units::memory(context.kv_bytes()));
     report::note(format_args!("context of {n_ctx} tokens, cache of {kv}; {}", engines.join("; ")));
+    if let Some(gpu) = context.gpu() {
+        report::note(gpu);
+    }
 }
 
 /// `MINFER_GRAPH_TRACE`.

@@ -27,6 +27,7 @@ const THREADS: &str = "MINFER_THREADS";
 const ISA: &str = "MINFER_ISA";
 const NO_FUSE_QKV: &str = "MINFER_NO_FUSE_QKV";
 const NO_FUSE_FFN: &str = "MINFER_NO_FUSE_FFN";
+const NO_GPU_IMPORT: &str = "MINFER_NO_GPU_IMPORT";
 const DISABLE_MPS: &str = "MINFER_DISABLE_MPS";
 const DISABLE_CUDA: &str = "MINFER_DISABLE_CUDA";
 const GRAPH_TRACE: &str = "MINFER_GRAPH_TRACE";
@@ -35,7 +36,7 @@ const PACKED_CACHE: &str = "MINFER_PACKED_CACHE";
 const TRACE: &str = "MINFER_TRACE";
 
 /// All variables, in the order of the help.
-pub(crate) const VARIABLES: [Variable; 12] = [
+pub(crate) const VARIABLES: [Variable; 13] = [
     variable(MODELS, "DIR", "folder that models are kept in, instead of ~/.cache/minfer/models"),
     variable(BACKENDS, "LIST", "engines to use, as --backend takes them"),
     variable(THREADS, "N", "number of threads, as --threads takes it"),
@@ -43,6 +44,7 @@ pub(crate) const VARIABLES: [Variable; 12] = [
     variable(PACKED_CACHE, "SIZE", "most that packed weights may take on disk, as --packed-cache takes it"),
     variable(NO_FUSE_QKV, "1", "keep the query, key and value projections apart"),
     variable(NO_FUSE_FFN, "1", "keep the steps of the feed-forward network apart"),
+    variable(NO_GPU_IMPORT, "1", "copy weights to a GPU that could read them where the file is mapped"),
     variable(DISABLE_MPS, "1", "leave the metal engine out"),
     variable(DISABLE_CUDA, "1", "leave the cuda engine out"),
     variable(GRAPH_TRACE, "1", "write splits, ops and kernels of each new graph to standard error"),
@@ -69,6 +71,8 @@ pub(crate) struct Env {
     pub(crate) no_fuse_qkv: bool,
     /// Whether the structural fusion of the feed-forward network is off.
     pub(crate) no_fuse_ffn: bool,
+    /// Whether a GPU gets copies of weights that it could read in place.
+    pub(crate) no_gpu_import: bool,
     /// Engines that are left out.
     pub(crate) disabled: Vec<Backend>,
     /// Whether splits and ops are written out.
@@ -104,6 +108,7 @@ impl Env {
             packed_cache: text(PACKED_CACHE)?.map(|value| parse_size(PACKED_CACHE, &value)).transpose()?,
             no_fuse_qkv: switch(NO_FUSE_QKV)?,
             no_fuse_ffn: switch(NO_FUSE_FFN)?,
+            no_gpu_import: switch(NO_GPU_IMPORT)?,
             disabled: disabled.collect::<Result<_, _>>()?,
             graph_trace: switch(GRAPH_TRACE)?,
             op_profile: switch(OP_PROFILE)?,
@@ -173,6 +178,7 @@ mod tests {
         assert_eq!(read(PACKED_CACHE, "0").unwrap().packed_cache, Some(0));
         assert!(read(NO_FUSE_QKV, "1").unwrap().no_fuse_qkv);
         assert!(read(NO_FUSE_FFN, "True").unwrap().no_fuse_ffn);
+        assert!(read(NO_GPU_IMPORT, "1").unwrap().no_gpu_import);
         assert_eq!(read(DISABLE_MPS, "on").unwrap().disabled, [Backend::METAL]);
         assert_eq!(read(DISABLE_CUDA, "yes").unwrap().disabled, [Backend::CUDA]);
         assert_eq!(read(DISABLE_CUDA, "0").unwrap().disabled, []);
@@ -194,6 +200,7 @@ mod tests {
             (PACKED_CACHE, "much"),
             (NO_FUSE_QKV, "2"),
             (NO_FUSE_FFN, "maybe"),
+            (NO_GPU_IMPORT, "x"),
             (DISABLE_MPS, "x"),
             (DISABLE_CUDA, "x"),
             (GRAPH_TRACE, "x"),

@@ -19,6 +19,8 @@ struct Settings {
     n_threads: usize,
     isa: &'static str,
     gpu: Gpu,
+    /// Whether the GPU may read weights in place; of no matter without one.
+    gpu_import: bool,
 }
 
 /// What a context asks of the CPU backend; `None` leaves a setting to the machine.
@@ -38,6 +40,8 @@ pub(crate) struct GpuRequest<'a> {
     pub(crate) device: Option<&'a str>,
     /// Folder for compiled kernels.
     pub(crate) cache: Option<&'a Path>,
+    /// Whether it may read weights in place.
+    pub(crate) import: bool,
 }
 
 /// Whether there is a GPU among the backends, and which.
@@ -59,11 +63,11 @@ impl Gpu {
     }
 
     /// Opens the device, or notes why it cannot be used.
-    fn register(&self, registry: &mut Registry, cache: Option<&Path>) {
+    fn register(&self, registry: &mut Registry, request: GpuRequest<'_>) {
         match self {
             Gpu::None => {}
-            Gpu::Best => gpu::register(registry, None, cache),
-            Gpu::Named(name) => gpu::register(registry, Some(name), cache),
+            Gpu::Best => gpu::register(registry, GpuRequest { device: None, ..request }),
+            Gpu::Named(name) => gpu::register(registry, GpuRequest { device: Some(name), ..request }),
         }
     }
 }
@@ -95,7 +99,9 @@ impl SharedBackends {
     pub(crate) fn get(&self, cpu: CpuRequest<'_>, gpu: GpuRequest<'_>) -> Result<Arc<Backends>, CpuError> {
         let isa = cpu.isa.map_or_else(|| Ok(Isa::detect()), Isa::from_name)?.name();
         let n_threads = cpu.n_threads.unwrap_or_else(default_n_threads);
-        let settings = Settings { n_threads, isa, gpu: Gpu::of(gpu.wish, gpu.device) };
+        let device = Gpu::of(gpu.wish, gpu.device);
+        let gpu_import = device != Gpu::None && gpu.import;
+        let settings = Settings { n_threads, isa, gpu: device, gpu_import };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|backends| backends.strong_count() > 0);
         if let Some(found) = known.iter().filter_map(Weak::upgrade).find(|b| b.settings == settings) {
@@ -108,7 +114,7 @@ impl SharedBackends {
         };
         let mut registry = Registry::new();
         registry.register(Arc::new(CpuDriver::new(&options)?));
-        settings.gpu.register(&mut registry, gpu.cache);
+        settings.gpu.register(&mut registry, gpu);
         let backends = Arc::new(Backends { settings, registry });
         known.push(Arc::downgrade(&backends));
         Ok(backends)
@@ -120,7 +126,8 @@ mod tests {
     use super::*;
 
     const ONE_THREAD: CpuRequest<'static> = CpuRequest { n_threads: Some(1), isa: None, packed_cache: None };
-    const CPU_ONLY: GpuRequest<'static> = GpuRequest { wish: GpuWish::None, device: None, cache: None };
+    const CPU_ONLY: GpuRequest<'static> =
+        GpuRequest { wish: GpuWish::None, device: None, cache: None, import: true };
 
     #[test]
     fn equal_settings_share_and_others_do_not() {

@@ -11,7 +11,7 @@ use minfer_models::StepInput;
 use crate::backends::Backends;
 use crate::error::EngineError;
 use crate::kv::{BlockCounts, KvTable, PrefixMatch, ReserveError};
-use crate::memory::{Plan, Reservation};
+use crate::memory::{GpuShare, Plan, Reservation};
 use crate::model::Model;
 use crate::params::{ContextParams, MAX_STEP};
 use crate::setup::Setup;
@@ -54,6 +54,7 @@ pub struct Context {
     draft: Option<Box<Drafter>>,
     backends: Arc<Backends>,
     plan_total: usize,
+    gpu: Option<GpuShare>,
     _reservation: Reservation,
 }
 
@@ -114,6 +115,7 @@ impl Context {
             draft: None,
             backends,
             plan_total: plan.total(),
+            gpu: plan.gpu().cloned(),
             // A draft model has a context of its own, which promises the rest.
             _reservation: Reservation::new(plan.missing() - params.draft_bytes),
         })
@@ -172,6 +174,11 @@ impl Context {
     /// Bytes that the process takes at most, by the plan that the context was made with.
     pub fn planned_bytes(&self) -> usize {
         self.plan_total
+    }
+
+    /// What a device takes of the model, as it was planned, if one does.
+    pub fn gpu(&self) -> Option<&GpuShare> {
+        self.gpu.as_ref()
     }
 
     /// Switches the decode fusions; the next step builds another graph, weights stay.

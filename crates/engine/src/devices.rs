@@ -84,6 +84,13 @@ fn gpus() -> Vec<DeviceInfo> {
                 ("kind", a.kind.name().into()),
                 ("driver", a.driver),
                 ("threads in step", format!("{small} to {large}")),
+                (
+                    "weights of a mapped file",
+                    match a.in_place {
+                        Ok(bytes) => format!("read in place, in pieces of {bytes} bytes"),
+                        Err(reason) => format!("copied, {reason}"),
+                    },
+                ),
                 ("bytes of one operand", a.max_binding_bytes.to_string()),
                 ("bytes of one buffer", a.max_buffer_bytes.to_string()),
             ],

@@ -3,12 +3,15 @@
 //! **Rule.** A process that asks for no GPU on a machine that shows none loads no graphics library. A GPU that was asked for
 //! by name, by layers or as an engine and cannot be had is an error; one that nobody asked for is left alone.
 
+#[cfg(feature = "gpu")]
 use std::path::Path;
 use std::str::FromStr;
 #[cfg(feature = "gpu")]
 use std::sync::Arc;
 
 use minfer_graph::{Backend, BackendDriver, GpuOffload, KvPart, KvSpec, Op, Registry, Support};
+
+use crate::backends::GpuRequest;
 
 /// Layers that a GPU takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,9 +131,13 @@ pub(crate) fn may_be_there() -> bool {
 /// Adds the device called `device`, or the best, to the backends, or notes why it cannot be used. A build without GPUs does
 /// neither.
 #[cfg(feature = "gpu")]
-pub(crate) fn register(registry: &mut Registry, device: Option<&str>, cache: Option<&Path>) {
-    let (device, cache) = (device.map(str::to_owned), cache.map(Path::to_owned));
-    let options = minfer_wgpu::WgpuOptions { device, cache, ..Default::default() };
+pub(crate) fn register(registry: &mut Registry, request: GpuRequest<'_>) {
+    let options = minfer_wgpu::WgpuOptions {
+        device: request.device.map(str::to_owned),
+        cache: request.cache.map(Path::to_owned),
+        import: request.import,
+        ..Default::default()
+    };
     match minfer_wgpu::WgpuDriver::open(&options) {
         Ok(driver) => registry.register(Arc::new(driver)),
         Err(e) => registry.register_unusable(GPU, e.to_string()),
@@ -140,7 +147,7 @@ pub(crate) fn register(registry: &mut Registry, device: Option<&str>, cache: Opt
 /// Adds the device called `device`, or the best, to the backends, or notes why it cannot be used. A build without GPUs does
 /// neither.
 #[cfg(not(feature = "gpu"))]
-pub(crate) fn register(_registry: &mut Registry, _device: Option<&str>, _cache: Option<&Path>) {}
+pub(crate) fn register(_registry: &mut Registry, _request: GpuRequest<'_>) {}
 
 /// The part of a model of `n_layers` layers that so many `layers` are; nothing without a device.
 pub(crate) fn offload(registry: &Registry, layers: usize, n_layers: usize) -> Option<GpuOffload> {

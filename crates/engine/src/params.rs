@@ -49,6 +49,8 @@ pub struct ContextParams {
     /// Where packed weights are kept from one process to the next, and how many; `None` to keep none. The first context of a
     /// model with its threads and instructions decides.
     pub packed_cache: Option<PackedCacheOptions>,
+    /// Let a device that works in the machine's memory read weights where their file is mapped, if it can.
+    pub gpu_import: bool,
     /// Fuse the projections of query, key and value in decode steps.
     pub fuse_qkv: bool,
     /// Fuse gate, up and SwiGLU in decode steps.
@@ -80,6 +82,7 @@ impl Default for ContextParams {
             device: None,
             device_cache: None,
             packed_cache: None,
+            gpu_import: true,
             fuse_qkv: true,
             fuse_ffn: true,
             n_outputs_max: None,

@@ -30,7 +30,7 @@ enum Set {
 }
 
 /// Every key, in the order of the help.
-const KEYS: [Key; 16] = [
+const KEYS: [Key; 17] = [
     key("fuse", "on|off", "both fusions of decode steps", |s, v| {
         s.fuse_qkv = Some(switch(v)?);
         s.fuse_ffn = s.fuse_qkv;
@@ -43,6 +43,9 @@ const KEYS: [Key; 16] = [
     key("backend", "NAMES", "engines, joined by +", |s, v| put(&mut s.backends, Some(v.replace('+', ",")))),
     key("gpu_layers", "auto|all|N", "layers that a GPU takes", |s, v| put(&mut s.gpu_layers, v.parse().ok())),
     key("device", "NAME", "the GPU to use, by a part of its name", |s, v| put(&mut s.device, Some(v.into()))),
+    key("gpu_import", "on|off", "weights that a GPU reads where their file is mapped", |s, v| {
+        put(&mut s.gpu_import, switch(v))
+    }),
     key("isa", "NAME", "instruction set of the cpu", |s, v| put(&mut s.isa, Some(v.into()))),
     number("threads", 1..=MAX_THREADS, "threads of the cpu", |s, n| s.n_threads = Some(n)),
     key("kv", "f16|f32|q8_0", "type of the cache", |s, v| put(&mut s.kv_type, kv_type(v))),
@@ -138,6 +141,7 @@ pub struct Settings {
     backends: Option<String>,
     gpu_layers: Option<GpuLayers>,
     device: Option<String>,
+    gpu_import: Option<bool>,
     isa: Option<String>,
     n_threads: Option<usize>,
     kv_type: Option<KvType>,
@@ -242,6 +246,7 @@ impl Settings {
             backends: self.backends.clone().or(params.backends),
             gpu_layers: self.gpu_layers.unwrap_or(params.gpu_layers),
             device: self.device.clone().or(params.device),
+            gpu_import: self.gpu_import.unwrap_or(params.gpu_import),
             fuse_qkv: self.fuse_qkv.unwrap_or(params.fuse_qkv),
             fuse_ffn: self.fuse_ffn.unwrap_or(params.fuse_ffn),
             ..params
@@ -256,6 +261,7 @@ impl Settings {
             backends: self.backends.or_else(|| other.backends.clone()),
             gpu_layers: self.gpu_layers.or(other.gpu_layers),
             device: self.device.or_else(|| other.device.clone()),
+            gpu_import: self.gpu_import.or(other.gpu_import),
             isa: self.isa.or_else(|| other.isa.clone()),
             n_threads: self.n_threads.or(other.n_threads),
             kv_type: self.kv_type.or(other.kv_type),

@@ -43,7 +43,8 @@ impl Setup {
         params.check(n_ctx)?;
         let device = params.device.as_deref();
         let wish = gpu::wish(params.backends.as_deref(), &params.disabled, params.gpu_layers, device);
-        let gpu = GpuRequest { wish, device, cache: params.device_cache.as_deref() };
+        let (cache, import) = (params.device_cache.as_deref(), params.gpu_import);
+        let gpu = GpuRequest { wish, device, cache, import };
         let cpu = CpuRequest {
             n_threads: params.n_threads,
             isa: params.isa.as_deref(),

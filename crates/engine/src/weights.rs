@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use minfer_gguf::Gguf;
+use minfer_gguf::{Gguf, MappedBytes};
 use minfer_graph::{WeightData, WeightSource};
 
 static NEXT_VERSION: AtomicU64 = AtomicU64::new(1);
@@ -43,6 +43,10 @@ impl WeightSource for FileWeights {
 
     fn origin(&self) -> Option<&[u8]> {
         self.origin.as_deref()
+    }
+
+    fn mapped(&self, name: &str) -> Option<MappedBytes> {
+        self.file.mapped(self.file.tensor(name)?)
     }
 
     fn release(&self, name: &str, bytes: Range<usize>) {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::cursor::At;
 use crate::error::{GgufError, SplitFault, shown};
 use crate::identity;
+use crate::mapped::{MappedBytes, MappedFile};
 use crate::parse::{Header, parse};
 use crate::split::{self, SplitKeys};
 use crate::storage::Storage;
@@ -169,6 +170,16 @@ impl Gguf {
     /// If `tensor` belongs to another model and its bytes lie outside this one.
     pub fn data(&self, tensor: &TensorInfo) -> &[u8] {
         &self.parts[tensor.part].storage.bytes()[tensor.offset..][..tensor.n_bytes]
+    }
+
+    /// Where the tensor's bytes are mapped; `None` if its file was read into memory.
+    ///
+    /// # Panics
+    /// If `tensor` belongs to another model with more files.
+    pub fn mapped(&self, tensor: &TensorInfo) -> Option<MappedBytes> {
+        let mapping = self.parts[tensor.part].storage.mapping()?;
+        let range = tensor.offset..tensor.offset + tensor.n_bytes;
+        Some(MappedBytes { file: MappedFile::new(mapping.clone()), range })
     }
 
     /// Says that some of the tensor's bytes will not be read soon: a mapped file gives their pages back to the system.

@@ -29,6 +29,7 @@ mod error;
 mod file;
 mod foreign;
 mod identity;
+mod mapped;
 mod mapping;
 mod metadata;
 mod parse;
@@ -43,6 +44,7 @@ pub use atomic::{AtomicFile, create_atomically, remove_unfinished};
 pub use error::{Fault, FaultClass, GgufError, SplitFault};
 pub use file::{FileInfo, Gguf, OpenOptions, TensorInfo};
 pub use foreign::Foreign;
+pub use mapped::{MappedBytes, MappedFile};
 pub use metadata::{Array, Metadata, MetadataError, Value, ValueType};
 pub use quant::{
     NotFinite, QuantError, can_dequantize, can_quantize, dequantize, not_finite, quantize, scale_offsets,

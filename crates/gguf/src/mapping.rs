@@ -32,6 +32,12 @@ impl Mapping {
         &self.0
     }
 
+    /// Bytes of the map in whole pages: behind the end of the file, the rest of the last page is mapped, too, and is zeros.
+    /// `None` where the system does not say how large a page is.
+    pub(crate) fn page_len(&self) -> Option<usize> {
+        self.0.len().checked_next_multiple_of(page_bytes()?)
+    }
+
     /// Lets the pages of a range go; reading them again brings them back from the file.
     pub(crate) fn release(&self, offset: usize, len: usize) {
         #[cfg(unix)]
@@ -45,4 +51,16 @@ impl Mapping {
         #[cfg(not(unix))]
         let _ = (offset, len);
     }
+}
+
+#[cfg(unix)]
+fn page_bytes() -> Option<usize> {
+    // SAFETY: it only asks, and takes no pointer.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two())
+}
+
+#[cfg(not(unix))]
+fn page_bytes() -> Option<usize> {
+    None
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use crate::mapping::Mapping;
 
@@ -11,13 +12,13 @@ const MEMORY_ALIGNMENT: usize = 64;
 /// Immutable bytes that stay where they are.
 #[derive(Debug)]
 pub(crate) enum Storage {
-    Mapped(Mapping),
+    Mapped(Arc<Mapping>),
     Memory(Memory),
 }
 
 impl Storage {
     pub(crate) fn map(file: &File) -> io::Result<Storage> {
-        Mapping::new(file).map(Storage::Mapped)
+        Mapping::new(file).map(|mapping| Storage::Mapped(Arc::new(mapping)))
     }
 
     /// Reads the whole file, which should be `len` bytes long.
@@ -37,6 +38,14 @@ impl Storage {
     pub(crate) fn release(&self, offset: usize, len: usize) {
         if let Storage::Mapped(mapping) = self {
             mapping.release(offset, len);
+        }
+    }
+
+    /// The map, if the bytes lie in one.
+    pub(crate) fn mapping(&self) -> Option<&Arc<Mapping>> {
+        match self {
+            Storage::Mapped(mapping) => Some(mapping),
+            Storage::Memory(_) => None,
         }
     }
 

@@ -1,9 +1,14 @@
 //! All passes on one page: build → assign → fuse → split → plan.
 
+use std::collections::HashSet;
+
 use crate::assign::{AssignError, Policy, Reason, assign};
+use crate::backend::Backend;
 use crate::builder::BuildError;
+use crate::driver::WeightUse;
 use crate::fuse::{FusionRecord, fuse};
 use crate::graph::ComputeGraph;
+use crate::op::WeightRef;
 use crate::params::GraphParams;
 use crate::plan::{MemoryPlan, plan};
 use crate::registry::Registry;
@@ -44,6 +49,20 @@ pub struct Compiled {
     pub reasons: Vec<Reason>,
     /// What became of each fusion candidate: first those of the model, then local patterns.
     pub fusions: Vec<FusionRecord>,
+}
+
+impl Compiled {
+    /// The weights that `backend` reads, each once, in the order in which they are loaded.
+    pub fn weights_of(&self, backend: Backend) -> Vec<(WeightUse<'_>, &WeightRef)> {
+        let mut seen = HashSet::new();
+        let nodes = self.splits.iter().filter(|s| s.backend == backend).flat_map(|s| &s.nodes);
+        nodes
+            .map(|id| self.graph.node(*id))
+            .flat_map(|node| node.meta.weights.iter().enumerate().map(move |(i, w)| (node, i, w)))
+            .filter(|(_, _, w)| seen.insert(&*w.name))
+            .map(|(node, index, w)| (WeightUse { name: &w.name, op: &node.op, index }, w))
+            .collect()
+    }
 }
 
 /// Describes a graph; the policy tells which fused kernels there are.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use minfer_gguf::TensorType;
+use minfer_gguf::{MappedBytes, TensorType};
 
 use crate::backend::Backend;
 use crate::graph::{ComputeGraph, Node, NodeId};
@@ -148,6 +148,12 @@ pub trait WeightSource: Send + Sync {
         None
     }
 
+    /// Where the bytes of a weight are mapped from its file, for a backend that can read them there; `None` where they are not.
+    fn mapped(&self, name: &str) -> Option<MappedBytes> {
+        let _ = name;
+        None
+    }
+
     /// Says that a backend holds its own copy of these bytes of a weight, so the file's pages may go.
     fn release(&self, name: &str, bytes: Range<usize>) {
         let _ = (name, bytes);
@@ -274,15 +280,26 @@ pub trait BackendDriver: Send + Sync {
         self.allocate(self.kv_block_bytes(spec, part).saturating_mul(spec.n_blocks))
     }
 
-    /// Bytes that these weights take in this backend's form, loaded in this order; each comes once.
-    fn weight_bytes(&self, weights: &[(WeightUse<'_>, &WeightRef)]) -> usize {
-        weights.iter().fold(0, |sum, (_, weight)| sum.saturating_add(weight.file_bytes()))
+    /// Bytes that these weights will take beside those that are loaded, in this order; each comes once.
+    fn weight_bytes(
+        &self,
+        weights: &[(WeightUse<'_>, &WeightRef)],
+        source: &dyn WeightSource,
+    ) -> WeightBytes {
+        let _ = source;
+        let own = weights.iter().fold(0usize, |sum, (_, weight)| sum.saturating_add(weight.file_bytes()));
+        WeightBytes { own, in_place: 0 }
     }
 
-    /// Bytes of the weights of this version that are loaded.
-    fn loaded_bytes(&self, version: u64) -> usize {
-        let _ = version;
-        0
+    /// Whether weights of this source stay where their file is mapped. The answer is given once for a source and kept.
+    fn in_place(&self, weights: &[(WeightUse<'_>, &WeightRef)], source: &dyn WeightSource) -> InPlace {
+        let _ = (weights, source);
+        InPlace::No("the engine keeps a form of its own".into())
+    }
+
+    /// Says which weights will be loaded next, so that those that lie side by side in a file can be taken together.
+    fn expect_weights(&self, weights: &[(WeightUse<'_>, &WeightRef)], source: &dyn WeightSource) {
+        let _ = (weights, source);
     }
 
     /// Most bytes of working memory that these nodes take besides their values, all threads together.
@@ -335,6 +352,24 @@ pub enum LoadNote {
     Info(String),
     /// Something is not as it should be, and was got round.
     Warning(String),
+}
+
+/// What weights take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WeightBytes {
+    /// Bytes of memory that the backend allocates.
+    pub own: usize,
+    /// Bytes of the mapped file's own pages that it reads in place.
+    pub in_place: usize,
+}
+
+/// Whether a backend reads weights in the pages of the mapped file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InPlace {
+    /// It does.
+    Yes,
+    /// It makes a copy, for this reason.
+    No(String),
 }
 
 /// A weight and the op that will read it.

@@ -41,8 +41,8 @@ pub use builder::{BuildError, GraphBuilder};
 pub use cache::ReuseCache;
 pub use compile::{CompileError, Compiled, GraphSource, compile};
 pub use driver::{
-    AttnSpan, BackendDriver, Buffer, FaultAt, JobMemory, KernelFault, KvSpec, LoadNote, PrepareJob, Prepared,
-    Support, TimeSpan, WeightData, WeightSource, WeightUse, kernel_dtypes,
+    AttnSpan, BackendDriver, Buffer, FaultAt, InPlace, JobMemory, KernelFault, KvSpec, LoadNote, PrepareJob,
+    Prepared, Support, TimeSpan, WeightBytes, WeightData, WeightSource, WeightUse, kernel_dtypes,
 };
 pub use fuse::{FusionRecord, Match, RULES, Rule, fuse};
 pub use graph::{ComputeGraph, DType, Node, NodeId, NodeMeta, Shape};

@@ -333,6 +333,9 @@ impl Scheduler {
         compiled: &Compiled,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<(), StepError> {
+        for driver in self.registry.drivers() {
+            driver.expect_weights(&compiled.weights_of(driver.backend()), self.weights.as_ref());
+        }
         let nodes: Vec<&Node> =
             compiled.splits.iter().flat_map(|s| &s.nodes).map(|id| compiled.graph.node(*id)).collect();
         for driver in self.registry.drivers() {

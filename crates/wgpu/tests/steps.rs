@@ -116,7 +116,8 @@ fn describe(w: &[WeightRef; 3]) -> Result<ComputeGraph, BuildError> {
 
 fn open(faults: Faults) -> Option<Arc<WgpuDriver>> {
     let device = Some(device_name()?);
-    Some(Arc::new(WgpuDriver::open(&WgpuOptions { device, faults, cache: None }).unwrap()))
+    let options = WgpuOptions { device, faults, ..WgpuOptions::default() };
+    Some(Arc::new(WgpuDriver::open(&options).unwrap()))
 }
 
 #[test]
@@ -278,7 +279,7 @@ fn compiled_kernels_are_kept_and_a_damaged_file_does_no_harm() {
         let options = WgpuOptions {
             device: Some(device.clone()),
             cache: Some(folder.clone()),
-            faults: Faults::default(),
+            ..WgpuOptions::default()
         };
         Runner::new(Arc::new(WgpuDriver::open(&options).unwrap())).step(&GOOD).unwrap()
     };

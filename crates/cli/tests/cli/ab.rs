@@ -48,6 +48,8 @@ fn two_placements_can_be_compared() {
         json(&minfer(args).assert())
     };
     assert_eq!(compare("gpu_layers=1", "gpu_layers=1,fuse=off,chunk=2")["identical"], true);
+    // Copies, and weights read where the file is mapped.
+    assert_eq!(compare("gpu_layers=all", "gpu_layers=all,gpu_import=off")["identical"], true);
     // Sums are added in another order there.
     let report = compare("gpu_layers=0", "gpu_layers=all");
     assert_eq!(report["identical"], false);

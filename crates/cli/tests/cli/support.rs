@@ -11,7 +11,7 @@ use assert_cmd::assert::Assert;
 pub(crate) const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny.gguf");
 
 /// Every variable that changes what the command does.
-const VARIABLES: [&str; 12] = [
+const VARIABLES: [&str; 13] = [
     "MINFER_MODELS",
     "MINFER_BACKENDS",
     "MINFER_THREADS",
@@ -19,6 +19,7 @@ const VARIABLES: [&str; 12] = [
     "MINFER_PACKED_CACHE",
     "MINFER_NO_FUSE_QKV",
     "MINFER_NO_FUSE_FFN",
+    "MINFER_NO_GPU_IMPORT",
     "MINFER_DISABLE_MPS",
     "MINFER_DISABLE_CUDA",
     "MINFER_GRAPH_TRACE",

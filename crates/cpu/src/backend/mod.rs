@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use minfer_gguf::TensorType;
 use minfer_graph::{
     AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, KernelFault, KvPart, KvSpec, KvType, LoadNote,
-    NodeId, Op, OpKind, PrepareJob, Prepared, Support, WeightRef, WeightSource, WeightUse,
+    NodeId, Op, OpKind, PrepareJob, Prepared, Support, WeightBytes, WeightRef, WeightSource, WeightUse,
 };
 
 use self::memory::{CpuBuffer, MemoryLock};
@@ -146,12 +146,13 @@ impl BackendDriver for CpuDriver {
         block_values(&kv_layout(spec), part, spec.kv_type, block)
     }
 
-    fn weight_bytes(&self, weights: &[(WeightUse<'_>, &WeightRef)]) -> usize {
-        weights::planned_bytes(weights)
-    }
-
-    fn loaded_bytes(&self, version: u64) -> usize {
-        self.shared.weights.loaded_bytes(version)
+    fn weight_bytes(
+        &self,
+        weights: &[(WeightUse<'_>, &WeightRef)],
+        source: &dyn WeightSource,
+    ) -> WeightBytes {
+        let loaded = self.shared.weights.loaded_bytes(source.version());
+        WeightBytes { own: weights::planned_bytes(weights).saturating_sub(loaded), in_place: 0 }
     }
 
     fn scratch_bytes(&self, graph: &ComputeGraph, nodes: &[NodeId], kv: &[KvSpec]) -> usize {

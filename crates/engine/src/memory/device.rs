@@ -28,8 +28,12 @@ pub struct GpuShare {
     pub of_layers: usize,
     /// Whether embedding and output are on the device, too.
     pub outside_layers: bool,
-    /// Bytes of weights that are not there yet.
+    /// Bytes of weights that are not there yet and will be copied to it.
     pub weights: usize,
+    /// Bytes of the mapped file's pages that it will read in place.
+    pub in_place: usize,
+    /// Why it reads no weights in place, if it does not.
+    pub uploaded_because: Option<String>,
     /// Bytes of keys and values.
     pub kv: usize,
     /// Bytes of node values.
@@ -52,6 +56,8 @@ impl GpuShare {
             of_layers: model.description().hparams().n_layers,
             outside_layers: gpu.outside_layers,
             weights: size.weights,
+            in_place: size.in_place,
+            uploaded_because: size.uploaded_because.clone(),
             kv: size.kv,
             activations: size.arena,
             scratch: size.scratch,
@@ -61,7 +67,7 @@ impl GpuShare {
 
     /// Bytes of all of it.
     pub fn total(&self) -> usize {
-        let parts = [self.weights, self.kv, self.activations, self.scratch];
+        let parts = [self.weights, self.in_place, self.kv, self.activations, self.scratch];
         parts.into_iter().fold(0, usize::saturating_add)
     }
 
@@ -76,17 +82,20 @@ impl fmt::Display for GpuShare {
         let outside = if self.outside_layers { ", embedding and output" } else { "" };
         write!(
             f,
-            "{} of {} layers{outside} take {} on {} ({}): weights {}, KV cache {}, activations {}, working memory {}",
+            "{} of {} layers{outside} take {} on {} ({}): weights {}, ",
             self.n_layers,
             self.of_layers,
             size(self.total()),
             self.backend.name(),
             self.device,
             size(self.weights),
-            size(self.kv),
-            size(self.activations),
-            size(self.scratch)
-        )
+        )?;
+        match &self.uploaded_because {
+            Some(reason) => write!(f, "copied from the file ({reason}), ")?,
+            None => write!(f, "{} of the file read in place, ", size(self.in_place))?,
+        }
+        let rest = [self.kv, self.activations, self.scratch].map(size);
+        write!(f, "KV cache {}, activations {}, working memory {}", rest[0], rest[1], rest[2])
     }
 }
 

@@ -31,7 +31,8 @@ use crate::setup::{Setup, best_of};
 pub enum PlanPart {
     /// What is there already: the program, the vocabulary, the file's header; other contexts.
     Program,
-    /// Pages of the model file that are in use at once while weights are loaded.
+    /// Pages of the model file that are in use at once: while weights are loaded, and for good where a device reads them in
+    /// place.
     File,
     /// Weights in the form that the backends read.
     Weights,
@@ -92,7 +93,7 @@ impl Plan {
         let sizes = sizes::Sizes::of(model, setup, &steps)?;
         let mut parts = vec![
             (PlanPart::Program, ledger::in_use()),
-            (PlanPart::File, sizes::file_pages(model)),
+            (PlanPart::File, sizes::file_pages(model, sizes.machine(setup, |s| s.in_place))),
             (PlanPart::Weights, sizes.machine(setup, |s| s.weights)),
             (PlanPart::Kv, sizes.machine(setup, |s| s.kv)),
             (PlanPart::Activations, sizes.machine(setup, |s| s.arena)),

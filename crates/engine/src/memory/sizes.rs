@@ -4,8 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use minfer_graph::{
-    Backend, BackendDriver, CACHED_GRAPHS, Compiled, GraphParams, KvPart, KvSpec, StepError, WeightRef,
-    WeightUse, compile,
+    Backend, BackendDriver, CACHED_GRAPHS, Compiled, GraphParams, InPlace, KvPart, KvSpec, StepError, compile,
 };
 
 use crate::error::EngineError;
@@ -26,9 +25,13 @@ const FAULT_AROUND: usize = 32 << 10;
 const SAMPLER_BYTES: usize = 8 + 16;
 
 /// What one backend takes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Size {
     pub(super) weights: usize,
+    /// Pages of the file that it reads in place.
+    pub(super) in_place: usize,
+    /// Why it does not, if it does not.
+    pub(super) uploaded_because: Option<String>,
     pub(super) kv: usize,
     pub(super) scratch: usize,
     /// Values of nodes.
@@ -55,7 +58,7 @@ impl Sizes {
             for (backend, size) in &mut sizes.of_backends {
                 let Some(driver) = setup.registry.driver(*backend) else { continue };
                 if i == 0 {
-                    size.weights = missing_weights(&compiled, driver);
+                    missing_weights(&compiled, driver, model, size);
                     size.kv = kv(&compiled, driver, &setup.kv);
                 }
                 size.scratch = size.scratch.max(scratch(&compiled, driver, &setup.kv));
@@ -77,18 +80,15 @@ impl Sizes {
 
 type Driver = Arc<dyn BackendDriver>;
 
-/// What a backend will take for its form of the weights, without what it has.
-fn missing_weights(compiled: &Compiled, driver: &Driver) -> usize {
-    let mut seen = HashSet::new();
-    let nodes = compiled.splits.iter().filter(|s| s.backend == driver.backend()).flat_map(|s| &s.nodes);
-    let weights: Vec<(WeightUse<'_>, &WeightRef)> = nodes
-        .map(|id| compiled.graph.node(*id))
-        .flat_map(|node| node.meta.weights.iter().enumerate().map(move |(i, w)| (node, i, w)))
-        .filter(|(_, _, w)| seen.insert(w.name.clone()))
-        .map(|(node, index, w)| (WeightUse { name: &w.name, op: &node.op, index }, w))
-        .collect();
-    let loaded = driver.loaded_bytes(compiled.params.weights_version);
-    driver.weight_bytes(&weights).saturating_sub(loaded)
+/// What a backend will take for the weights, without what it has.
+fn missing_weights(compiled: &Compiled, driver: &Driver, model: &Model, size: &mut Size) {
+    let (weights, source) = (compiled.weights_of(driver.backend()), model.weights());
+    let bytes = driver.weight_bytes(&weights, source.as_ref());
+    (size.weights, size.in_place) = (bytes.own, bytes.in_place);
+    size.uploaded_because = match driver.in_place(&weights, source.as_ref()) {
+        InPlace::No(reason) if !weights.is_empty() => Some(reason),
+        _ => None,
+    };
 }
 
 /// The cache of the layers whose attention the backend runs.
@@ -122,9 +122,12 @@ pub(super) fn logits(n_vocab: usize, n_outputs: usize, n_seq_max: usize) -> usiz
     outputs.saturating_add(per_sequence.saturating_mul(n_seq_max))
 }
 
-/// Pages of a mapped file that are in memory while it is being read.
-pub(super) fn file_pages(model: &Model) -> usize {
+/// Pages of a mapped file that are in memory while weights are loaded, and those that stay because `in_place` bytes of them
+/// are read there.
+pub(super) fn file_pages(model: &Model, in_place: usize) -> usize {
     let (n_bytes, n_tensors) =
         model.file().tensors().fold((0usize, 0usize), |(b, n), t| (b.saturating_add(t.n_bytes()), n + 1));
-    FILE_STRETCH.saturating_add(n_tensors.saturating_mul(FAULT_AROUND)).min(n_bytes)
+    let passing = FILE_STRETCH.saturating_add(n_tensors.saturating_mul(FAULT_AROUND)).min(n_bytes);
+    // What stays is counted in whole pages, so it may be more than the tensors are.
+    passing.saturating_add(in_place).min(n_bytes.max(in_place))
 }

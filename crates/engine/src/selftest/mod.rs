@@ -22,6 +22,7 @@ use minfer_graph::{
     NamedInput, OpKind, Policy, Registry, Scheduler, StepError, Support, kernel_dtypes,
 };
 
+use crate::backends::GpuRequest;
 use crate::error::EngineError;
 use crate::gpu;
 use cases::{Case, Given};
@@ -110,7 +111,8 @@ fn gpu_under_test(device: Option<&str>) -> Result<Option<Device>, EngineError> {
         return Ok(None);
     }
     let mut registry = Registry::new();
-    gpu::register(&mut registry, device, None);
+    let wish = gpu::GpuWish::Needed;
+    gpu::register(&mut registry, GpuRequest { wish, device, cache: None, import: true });
     if device.is_some() {
         registry.request(backend.name())?;
     }

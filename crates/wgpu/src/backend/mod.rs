@@ -2,8 +2,10 @@
 
 mod claims;
 mod execute;
+mod places;
 mod prepare;
 mod weights;
+mod windows;
 
 pub use claims::refusals;
 
@@ -12,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use minfer_gguf::TensorType;
 use minfer_graph::{
-    AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, KernelFault, KvSpec, NodeId, Op, OpKind,
-    PrepareJob, Prepared, Support, WeightRef, WeightSource, WeightUse,
+    AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, InPlace, KernelFault, KvSpec, NodeId, Op, OpKind,
+    PrepareJob, Prepared, Support, WeightBytes, WeightRef, WeightSource, WeightUse,
 };
 
 use self::weights::WeightCache;
@@ -127,12 +129,20 @@ impl BackendDriver for WgpuDriver {
         Some(device.max_binding_bytes().min(device.max_buffer_bytes()))
     }
 
-    fn weight_bytes(&self, weights: &[(WeightUse<'_>, &WeightRef)]) -> usize {
-        weights::planned_bytes(weights)
+    fn weight_bytes(
+        &self,
+        weights: &[(WeightUse<'_>, &WeightRef)],
+        source: &dyn WeightSource,
+    ) -> WeightBytes {
+        self.shared.weights.planned(&self.shared.device, weights, source)
     }
 
-    fn loaded_bytes(&self, version: u64) -> usize {
-        self.shared.weights.loaded_bytes(version)
+    fn in_place(&self, weights: &[(WeightUse<'_>, &WeightRef)], source: &dyn WeightSource) -> InPlace {
+        self.shared.weights.in_place(&self.shared.device, weights, source)
+    }
+
+    fn expect_weights(&self, weights: &[(WeightUse<'_>, &WeightRef)], source: &dyn WeightSource) {
+        self.shared.weights.expect(&self.shared.device, weights, source);
     }
 
     fn scratch_bytes(&self, graph: &ComputeGraph, nodes: &[NodeId], _kv: &[KvSpec]) -> usize {

@@ -1,22 +1,29 @@
 //! Weights on the device: matrices in the blocks of the file, cut into parts that a kernel can bind; vectors as f32. Each is
-//! loaded once and kept for all graphs.
+//! loaded once and kept for all graphs. A part of a matrix is read where the file is mapped, if [`Places`] has a window for it,
+//! and copied otherwise; kernels see the same blocks either way.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use minfer_gguf::{TensorType, dequantize};
-use minfer_graph::{Buffer, KernelFault, Op, WeightData, WeightRef, WeightSource, WeightUse};
+use minfer_gguf::{MappedBytes, TensorType, dequantize};
+use minfer_graph::{
+    Buffer, InPlace, KernelFault, Op, WeightBytes, WeightData, WeightRef, WeightSource, WeightUse,
+};
 
 use super::claims::supports_vector;
+use super::places::Places;
 use crate::device::{Device, GpuBuffer, Span};
 use crate::kernels::dequant;
 
 /// Bytes of a matrix that are uploaded before the file's pages go.
 const STRETCH_BYTES: usize = 8 << 20;
 
-/// Bytes behind a matrix: kernels read whole words, and the next one with them.
+/// Bytes behind a matrix: kernels read whole words, and the next one with them, of which nothing is used.
 const PADDING: usize = 8;
+
+/// Weights that a backend is to load.
+pub(super) type Uses<'w> = [(WeightUse<'w>, &'w WeightRef)];
 
 /// Whether the op reads this weight as a vector.
 fn is_vector(op: &Op, index: usize) -> bool {
@@ -41,7 +48,6 @@ pub(super) struct Matrix {
     pub(super) n_rows: usize,
     pub(super) row_bytes: usize,
     pub(super) parts: Vec<Part>,
-    bytes: usize,
 }
 
 impl Matrix {
@@ -68,26 +74,75 @@ enum Weight {
 
 /// Weights by version and name.
 #[derive(Default)]
-pub(super) struct WeightCache(Mutex<HashMap<(u64, Box<str>), Weight>>);
-
-/// Bytes that these weights take.
-pub(super) fn planned_bytes(weights: &[(WeightUse<'_>, &WeightRef)]) -> usize {
-    let bytes = |usage: &WeightUse<'_>, weight: &WeightRef| match is_vector(usage.op, usage.index) {
-        true => weight.shape[0].saturating_mul(size_of::<f32>()),
-        false => weight.file_bytes().saturating_add(PADDING),
-    };
-    weights.iter().fold(0, |sum, (usage, weight)| sum.saturating_add(bytes(usage, weight)))
+pub(super) struct WeightCache {
+    loaded: Mutex<HashMap<(u64, Box<str>), Weight>>,
+    places: Places,
 }
 
 impl WeightCache {
-    /// Bytes of the weights of this version that are loaded.
-    pub(super) fn loaded_bytes(&self, version: u64) -> usize {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = |weight: &Weight| match weight {
-            Weight::Matrix(m) => m.bytes,
-            Weight::Vector(v) => v.values.len() * size_of::<f32>(),
+    /// Whether weights of this source are read in place.
+    pub(super) fn in_place(
+        &self,
+        device: &Arc<Device>,
+        weights: &Uses<'_>,
+        source: &dyn WeightSource,
+    ) -> InPlace {
+        let matrices = weights.iter().filter(|(usage, _)| !is_vector(usage.op, usage.index));
+        let any = matrices.filter_map(|(usage, _)| source.mapped(usage.name)).next();
+        self.places.answer(device, source.version(), any.as_ref())
+    }
+
+    /// What these weights will take that are not loaded.
+    pub(super) fn planned(
+        &self,
+        device: &Arc<Device>,
+        weights: &Uses<'_>,
+        source: &dyn WeightSource,
+    ) -> WeightBytes {
+        self.in_place(device, weights, source);
+        let (vectors, copied, mapped) = self.missing(device, weights, source);
+        let mut own = vectors.saturating_add(copied);
+        let mut add = |i: usize, is_in: bool| {
+            let bytes: &MappedBytes = &mapped[i];
+            own = own.saturating_add(if is_in { 0 } else { bytes.range.len().saturating_add(PADDING) });
         };
-        known.iter().filter(|(key, _)| key.0 == version).map(|(_, weight)| bytes(weight)).sum()
+        let version = source.version();
+        let planned = self.places.plan(device, version, &mapped, false, &mut add);
+        WeightBytes { own, in_place: planned.bytes() }
+    }
+
+    /// Chooses the pages in which these weights are read.
+    pub(super) fn expect(&self, device: &Arc<Device>, weights: &Uses<'_>, source: &dyn WeightSource) {
+        if self.in_place(device, weights, source) == InPlace::Yes {
+            let (_, _, mapped) = self.missing(device, weights, source);
+            self.places.plan(device, source.version(), &mapped, true, |_, _| {});
+        }
+    }
+
+    /// Of the weights that are not loaded: bytes of vectors, of matrices that can only be copied, and the parts of the others.
+    fn missing(
+        &self,
+        device: &Device,
+        weights: &Uses<'_>,
+        source: &dyn WeightSource,
+    ) -> (usize, usize, Vec<MappedBytes>) {
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut vectors, mut copied, mut mapped) = (0usize, 0usize, Vec::new());
+        for (usage, weight) in weights {
+            if loaded.contains_key(&(source.version(), usage.name.into())) {
+                continue;
+            }
+            if is_vector(usage.op, usage.index) {
+                vectors = vectors.saturating_add(weight.shape[0].saturating_mul(size_of::<f32>()));
+                continue;
+            }
+            let bytes = source.mapped(usage.name).filter(|_| device.import_alignment().is_ok());
+            match bytes {
+                Some(bytes) => mapped.extend(parts_of(device, weight, &bytes)),
+                None => copied = copied.saturating_add(weight.file_bytes().saturating_add(PADDING)),
+            }
+        }
+        (vectors, copied, mapped)
     }
 
     pub(super) fn load(
@@ -108,7 +163,10 @@ impl WeightCache {
         name: &str,
         source: &dyn WeightSource,
     ) -> Result<Arc<Matrix>, KernelFault> {
-        let make = |data| upload(device, name, data, source).map(|m| Weight::Matrix(Arc::new(m)));
+        let make = |data| {
+            let loading = Loading { device, name, source, places: &self.places };
+            loading.matrix(data).map(|m| Weight::Matrix(Arc::new(m)))
+        };
         match self.find(name, source, make)? {
             Weight::Matrix(m) => Ok(m),
             Weight::Vector(_) => Err(fault(name, "is read both as a vector and as a matrix")),
@@ -138,7 +196,7 @@ impl WeightCache {
         make: impl FnOnce(WeightData<'s>) -> Result<Weight, KernelFault>,
     ) -> Result<Weight, KernelFault> {
         let key = (source.version(), name.into());
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(&key) {
             return Ok(found.clone());
         }
@@ -177,9 +235,11 @@ fn vector_values(name: &str, data: WeightData<'_>) -> Result<Vec<f32>, KernelFau
     Ok(values)
 }
 
-/// Most bytes of rows that one part holds.
+/// Most bytes of rows that one part holds: a binding may have to begin some bytes before it, and pages are whole.
 fn part_bytes(device: &Device) -> usize {
-    device.max_binding_bytes().min(device.max_buffer_bytes()).saturating_sub(PADDING + 4)
+    let bound = device.max_binding_bytes().saturating_sub(PADDING + 4 + device.binding_alignment());
+    let pages = 2 * device.import_alignment().unwrap_or(0);
+    bound.min(device.max_buffer_bytes().saturating_sub(PADDING + 4 + pages))
 }
 
 /// Whether a matrix of this shape lies in one piece.
@@ -187,53 +247,87 @@ pub(super) fn fits_one_binding(device: &Device, dtype: TensorType, [k, n_rows, .
     dtype.row_bytes(k).is_some_and(|row| part_bytes(device) / row.max(1) >= n_rows)
 }
 
-/// Uploads a matrix part by part, stretch by stretch, letting the file's pages go behind itself.
-fn upload(
-    device: &Arc<Device>,
-    name: &str,
-    data: WeightData<'_>,
-    source: &dyn WeightSource,
-) -> Result<Matrix, KernelFault> {
-    let [k, n_rows, ..] = data.shape;
-    if !dequant::supports(data.dtype) {
-        return Err(fault(name, &format!("is {}, which no kernel reads", data.dtype)));
-    }
-    let whole = data.dtype.row_bytes(k).filter(|row| row.checked_mul(n_rows) == Some(data.bytes.len()));
-    let row_bytes = whole.ok_or_else(|| fault(name, "does not have the size of its shape"))?;
-    let limit = part_bytes(device);
-    let rows_at_once = limit / row_bytes.max(1);
-    if rows_at_once == 0 {
-        return Err(fault(name, &format!("has rows of {row_bytes} bytes, the device binds {limit}")));
-    }
-    let mut parts = Vec::with_capacity(n_rows.div_ceil(rows_at_once));
-    for first in (0..n_rows).step_by(rows_at_once) {
-        let rows = first..n_rows.min(first + rows_at_once);
-        let bytes = rows.start * row_bytes..rows.end * row_bytes;
-        let span = upload_part(device, data.bytes, bytes, &|done| source.release(name, done))?;
-        parts.push(Part { rows, span });
-    }
-    Ok(Matrix { dtype: data.dtype, k, n_rows, row_bytes, parts, bytes: data.bytes.len() })
+/// The rows of each part of a matrix; none if the device cannot bind a row.
+fn parts(device: &Device, row_bytes: usize, n_rows: usize) -> impl Iterator<Item = Range<usize>> {
+    let rows_at_once = part_bytes(device) / row_bytes.max(1);
+    let starts = (0..n_rows).step_by(rows_at_once.max(1)).filter(move |_| rows_at_once > 0);
+    starts.map(move |first| first..n_rows.min(first + rows_at_once))
 }
 
-fn upload_part(
-    device: &Arc<Device>,
-    bytes: &[u8],
-    range: Range<usize>,
-    release: &dyn Fn(Range<usize>),
-) -> Result<Span, KernelFault> {
-    let len = range.len();
-    let buffer = Arc::new(GpuBuffer::zeroed(device, len.next_multiple_of(4) + PADDING)?);
-    for start in range.clone().step_by(STRETCH_BYTES) {
-        let end = range.end.min(start + STRETCH_BYTES);
-        let words = (end - start) / 4 * 4;
-        buffer.write(start - range.start, &bytes[start..start + words])?;
-        if start + words < end {
-            let mut last = [0; 4];
-            last[..end - start - words].copy_from_slice(&bytes[start + words..end]);
-            buffer.write(start + words - range.start, &last)?;
+/// Where the parts of a mapped matrix lie.
+fn parts_of(device: &Device, weight: &WeightRef, bytes: &MappedBytes) -> Vec<MappedBytes> {
+    let [k, n_rows, ..] = weight.shape;
+    let row_bytes = weight.dtype.row_bytes(k).unwrap_or(0);
+    parts(device, row_bytes, n_rows).map(|rows| rows_of(bytes, row_bytes, &rows)).collect()
+}
+
+fn rows_of(bytes: &MappedBytes, row_bytes: usize, rows: &Range<usize>) -> MappedBytes {
+    let start = bytes.range.start;
+    let range = start + rows.start * row_bytes..start + rows.end * row_bytes;
+    MappedBytes { file: bytes.file.clone(), range }
+}
+
+/// A matrix on its way to the device.
+struct Loading<'a> {
+    device: &'a Arc<Device>,
+    name: &'a str,
+    source: &'a dyn WeightSource,
+    places: &'a Places,
+}
+
+impl Loading<'_> {
+    fn matrix(&self, data: WeightData<'_>) -> Result<Matrix, KernelFault> {
+        let [k, n_rows, ..] = data.shape;
+        if !dequant::supports(data.dtype) {
+            return Err(fault(self.name, &format!("is {}, which no kernel reads", data.dtype)));
         }
-        release(start..end);
+        let whole = data.dtype.row_bytes(k).filter(|row| row.checked_mul(n_rows) == Some(data.bytes.len()));
+        let row_bytes = whole.ok_or_else(|| fault(self.name, "does not have the size of its shape"))?;
+        let limit = part_bytes(self.device);
+        if row_bytes > limit {
+            let reason = format!("has rows of {row_bytes} bytes, the device binds {limit}");
+            return Err(fault(self.name, &reason));
+        }
+        let mapped = self.source.mapped(self.name).filter(|bytes| bytes.range.len() == data.bytes.len());
+        let mut made = Vec::new();
+        for rows in parts(self.device, row_bytes, n_rows) {
+            let there = mapped.as_ref().map(|bytes| self.in_place(&rows_of(bytes, row_bytes, &rows)));
+            let span = match there.transpose()?.flatten() {
+                Some(span) => span,
+                None => self.copy(data.bytes, rows.start * row_bytes..rows.end * row_bytes)?,
+            };
+            made.push(Part { rows, span });
+        }
+        Ok(Matrix { dtype: data.dtype, k, n_rows, row_bytes, parts: made })
     }
-    let all = buffer.bytes();
-    Span::of(buffer, 0, all)
+
+    /// The bytes where the file is mapped, if the device has a window there. What lies behind them is bound as far as there is
+    /// something, like the padding of a copy.
+    fn in_place(&self, bytes: &MappedBytes) -> Result<Option<Span>, KernelFault> {
+        let found = self.places.find(self.device, self.source.version(), bytes)?;
+        let span = |(buffer, at): (Arc<GpuBuffer>, usize)| {
+            let bound = (bytes.range.len() + PADDING).min(buffer.bytes() - at);
+            Span::of_bytes(buffer, at, bound)
+        };
+        found.map(span).transpose()
+    }
+
+    /// A copy of the bytes, made stretch by stretch, letting the file's pages go behind itself.
+    fn copy(&self, bytes: &[u8], range: Range<usize>) -> Result<Span, KernelFault> {
+        let len = range.len();
+        let buffer = Arc::new(GpuBuffer::zeroed(self.device, len.next_multiple_of(4) + PADDING)?);
+        for start in range.clone().step_by(STRETCH_BYTES) {
+            let end = range.end.min(start + STRETCH_BYTES);
+            let words = (end - start) / 4 * 4;
+            buffer.write(start - range.start, &bytes[start..start + words])?;
+            if start + words < end {
+                let mut last = [0; 4];
+                last[..end - start - words].copy_from_slice(&bytes[start + words..end]);
+                buffer.write(start + words - range.start, &last)?;
+            }
+            self.source.release(self.name, start..end);
+        }
+        let all = buffer.bytes();
+        Span::of(buffer, 0, all)
+    }
 }

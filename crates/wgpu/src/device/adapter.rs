@@ -2,7 +2,7 @@
 
 use wgpu::{Backends, DeviceType, Features, InstanceDescriptor, InstanceFlags, Limits};
 
-use super::memory;
+use super::{import, memory};
 use crate::error::DeviceError;
 use crate::kernels::MAX_X;
 
@@ -61,19 +61,29 @@ pub struct Adapter {
     pub max_buffer_bytes: u64,
     /// Bytes of memory that it works in, where the system says.
     pub memory: Option<u64>,
+    /// The pieces of a mapped file that it reads in place are multiples of so many bytes; or why it reads none.
+    pub in_place: Result<u64, String>,
     /// Why the kernels cannot run on it, if they cannot.
     pub unfit: Option<String>,
 }
 
 /// How to choose a device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WgpuOptions {
     /// Part of an adapter's name; case does not matter. `None` for the best that is no software.
     pub device: Option<String>,
     /// Folder in which compiled kernels are kept from one process to the next; `None` to keep none.
     pub cache: Option<std::path::PathBuf>,
+    /// Whether weights are read where their file is mapped, if the device can; else they are copied.
+    pub import: bool,
     /// What is to go wrong, for tests.
     pub faults: Faults,
+}
+
+impl Default for WgpuOptions {
+    fn default() -> Self {
+        WgpuOptions { device: None, cache: None, import: true, faults: Faults::default() }
+    }
 }
 
 /// A device that has less than it says, or computes something else: what tests inject.
@@ -85,6 +95,12 @@ pub struct Faults {
     pub binding: Option<usize>,
     /// Submissions after which it does not answer any more.
     pub silent_after: Option<u64>,
+    /// Imports of mapped files after which it refuses more.
+    pub refuse_import_after: Option<u64>,
+    /// What ends of imports have to be multiples of.
+    pub import_alignment: Option<usize>,
+    /// Most bytes of one import.
+    pub import_bytes: Option<usize>,
     /// Whether it has no subgroup operations.
     pub no_subgroups: bool,
     /// Kernels whose name has this in it give garbage: the first text in their source is replaced by the second.
@@ -106,14 +122,16 @@ const WORKGROUP_BYTES: u32 = 10 << 10;
 impl Adapter {
     fn of(adapter: &wgpu::Adapter) -> Adapter {
         let (info, limits) = (adapter.get_info(), adapter.limits());
+        let kind = DeviceKind::of(info.device_type);
         Adapter {
             name: info.name,
-            kind: DeviceKind::of(info.device_type),
+            kind,
             driver: format!("{} {}", info.driver, info.driver_info).trim().into(),
             subgroup_sizes: (info.subgroup_min_size, info.subgroup_max_size),
             max_binding_bytes: limits.max_storage_buffer_binding_size,
             max_buffer_bytes: limits.max_buffer_size,
             memory: memory::bytes(adapter),
+            in_place: import::alignment(adapter, kind),
             unfit: unfit(adapter.features(), &limits),
         }
     }
@@ -197,6 +215,7 @@ mod tests {
             max_binding_bytes: 1 << 27,
             max_buffer_bytes: 1 << 31,
             memory: None,
+            in_place: Ok(4096),
             unfit: None,
         }
     }

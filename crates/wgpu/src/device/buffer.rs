@@ -1,9 +1,11 @@
 //! Memory on the device, and typed ranges of it that prepared dispatches keep.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use minfer_gguf::MappedFile;
 use minfer_graph::{Buffer, KernelFault};
 use wgpu::BufferUsages;
 
@@ -18,14 +20,36 @@ pub(crate) struct GpuBuffer {
     raw: wgpu::Buffer,
     bytes: usize,
     device: Arc<Device>,
-    /// Whether its bytes are among those that the device counts.
-    counted: bool,
+    origin: Origin,
+}
+
+/// Whose the memory is.
+enum Origin {
+    /// Allocated for this buffer; its bytes are among those that the device counts.
+    Own,
+    /// Another's, who keeps it.
+    Shared,
+    /// Pages of a mapped file, which stays mapped as long as this is here. Nobody writes to them.
+    File(MappedFile),
 }
 
 impl Drop for GpuBuffer {
     fn drop(&mut self) {
-        if self.counted {
-            self.device.counters.allocated.fetch_sub(self.raw.size(), Ordering::Relaxed);
+        match std::mem::replace(&mut self.origin, Origin::Shared) {
+            Origin::Own => {
+                self.device.counters.allocated.fetch_sub(self.raw.size(), Ordering::Relaxed);
+            }
+            Origin::Shared => {}
+            Origin::File(file) => {
+                self.device.counters.imported.fetch_sub(self.raw.size(), Ordering::Relaxed);
+                // Bind groups may keep wgpu's handle, so it is not left to the last of them. Every submission was waited for,
+                // so none uses it any more and it is gone when this returns; only then may the map go.
+                self.raw.destroy();
+                // A device that failed or did not answer may still read: then the map stays until the process ends.
+                if self.device.lost.get().is_some() {
+                    std::mem::forget(file);
+                }
+            }
         }
     }
 }
@@ -39,12 +63,25 @@ impl GpuBuffer {
         }
         let raw = device.create_buffer(bytes, USAGE, false)?;
         device.counters.allocated.fetch_add(raw.size(), Ordering::Relaxed);
-        Ok(GpuBuffer { raw, bytes, device: device.clone(), counted: true })
+        Ok(GpuBuffer { raw, bytes, device: device.clone(), origin: Origin::Own })
+    }
+
+    /// Bytes `range` of the pages of a mapped file, which the device reads where they are; both ends are multiples of
+    /// [`Device::import_alignment`] in memory. The map stays as long as the buffer.
+    pub(crate) fn imported(
+        device: &Arc<Device>,
+        file: &MappedFile,
+        range: Range<usize>,
+    ) -> Result<GpuBuffer, KernelFault> {
+        let bytes = range.len();
+        let raw = device.import(file, range)?;
+        device.counters.imported.fetch_add(raw.size(), Ordering::Relaxed);
+        Ok(GpuBuffer { raw, bytes, device: device.clone(), origin: Origin::File(file.clone()) })
     }
 
     /// A buffer that is there already.
     pub(super) fn of(raw: wgpu::Buffer, bytes: usize, device: &Arc<Device>) -> GpuBuffer {
-        GpuBuffer { raw, bytes, device: device.clone(), counted: false }
+        GpuBuffer { raw, bytes, device: device.clone(), origin: Origin::Shared }
     }
 
     /// The buffer itself.
@@ -67,6 +104,9 @@ impl Buffer for GpuBuffer {
 
     fn write(&self, offset: usize, data: &[u8]) -> Result<(), KernelFault> {
         self.check(offset, data.len())?;
+        if matches!(self.origin, Origin::File(_)) {
+            return Err(KernelFault::Bug("pages of a file were to be written to".into()));
+        }
         self.device.transfer()?.write(&self.device, &self.raw, offset, data)
     }
 
@@ -129,10 +169,15 @@ impl Span {
 
     /// The same of a buffer known to be the backend's own.
     pub(crate) fn of(buffer: Arc<GpuBuffer>, offset: usize, bytes: usize) -> Result<Span, KernelFault> {
-        buffer.check(offset, bytes)?;
         if !offset.is_multiple_of(4) {
             return Err(KernelFault::Bug(format!("a value at byte {offset} is not aligned")));
         }
+        Span::of_bytes(buffer, offset, bytes)
+    }
+
+    /// The same for kernels that address bytes ([`Span::start_bytes`]): the range may begin at any.
+    pub(crate) fn of_bytes(buffer: Arc<GpuBuffer>, offset: usize, bytes: usize) -> Result<Span, KernelFault> {
+        buffer.check(offset, bytes)?;
         let rest = offset % buffer.device.binding_alignment();
         let bound = (rest + bytes.max(4)).next_multiple_of(4);
         let limit = buffer.device.max_binding_bytes();

@@ -6,6 +6,7 @@
 mod adapter;
 mod buffer;
 mod cache;
+mod import;
 mod memory;
 mod pipeline;
 mod transfer;
@@ -40,6 +41,8 @@ pub struct Counts {
     pub submissions: u64,
     /// Bytes of buffers that are held now.
     pub allocated: u64,
+    /// Bytes of mapped files that are read in place now, in whole pages.
+    pub imported: u64,
     /// Buffers, bind groups and pipelines that wgpu itself holds now; 0 unless its counters are compiled in.
     pub held: u64,
 }
@@ -51,6 +54,8 @@ struct Counters {
     buffers: AtomicU64,
     submissions: AtomicU64,
     allocated: AtomicU64,
+    imported: AtomicU64,
+    imports: AtomicU64,
 }
 
 /// An opened device.
@@ -59,6 +64,8 @@ pub(crate) struct Device {
     queue: wgpu::Queue,
     adapter: Adapter,
     limits: wgpu::Limits,
+    /// What ends of imports are multiples of, or why there are none.
+    import_alignment: Result<usize, String>,
     pipelines: Pipelines,
     cache: Option<PipelineCache>,
     transfer: OnceLock<Mutex<Transfer>>,
@@ -75,14 +82,19 @@ impl Device {
         let limits = raw_adapter.limits();
         let wanted = Features::PIPELINE_CACHE | Features::SUBGROUP;
         let features = Features::IMMEDIATES | (raw_adapter.features() & wanted);
-        let request = raw_adapter.request_device(&wgpu::DeviceDescriptor {
+        let descriptor = wgpu::DeviceDescriptor {
             required_features: features,
             required_limits: limits.clone(),
             ..Default::default()
-        });
+        };
         let name = adapter.name.clone();
         let refused = |reason: String| DeviceError::Refused { name: name.clone(), reason };
-        let (raw, queue) = pollster::block_on(request).map_err(|e| refused(e.to_string()))?;
+        let import_alignment = import_alignment(options, &adapter);
+        let opened = match import_alignment {
+            Ok(_) => import::open(&raw_adapter, &descriptor),
+            Err(_) => pollster::block_on(raw_adapter.request_device(&descriptor)).map_err(|e| e.to_string()),
+        };
+        let (raw, queue) = opened.map_err(refused)?;
         let lost: Arc<OnceLock<String>> = Arc::default();
         let (gone, failed) = (lost.clone(), lost.clone());
         raw.set_device_lost_callback(move |_, message| {
@@ -97,6 +109,7 @@ impl Device {
             queue,
             adapter,
             limits,
+            import_alignment,
             pipelines: Pipelines::default(),
             cache,
             transfer: OnceLock::new(),
@@ -116,13 +129,26 @@ impl Device {
 
     /// Most bytes that one binding may have.
     pub(crate) fn max_binding_bytes(&self) -> usize {
-        let most = self.limits.max_storage_buffer_binding_size.min(self.limits.max_buffer_size) as usize;
+        let most = self.limits.max_storage_buffer_binding_size.min(self.limits.max_buffer_size);
+        // Kernels address the bytes of an operand with 32 bits.
+        let most = most.min(u64::from(u32::MAX)) as usize;
         self.faults.binding.map_or(most, |limit| limit.min(most))
     }
 
     /// Most bytes that one buffer may have.
     pub(crate) fn max_buffer_bytes(&self) -> usize {
         self.limits.max_buffer_size as usize
+    }
+
+    /// What starts (in memory) and lengths of imported pieces of a mapped file are multiples of, or why none is imported.
+    pub(crate) fn import_alignment(&self) -> Result<usize, &str> {
+        self.import_alignment.as_ref().copied().map_err(String::as_str)
+    }
+
+    /// Most bytes of a mapped file that one buffer has.
+    pub(crate) fn max_import_bytes(&self) -> usize {
+        let most = self.max_buffer_bytes();
+        self.faults.import_bytes.map_or(most, |limit| limit.min(most))
     }
 
     /// Bindings start at multiples of this.
@@ -157,6 +183,7 @@ impl Device {
             buffers: read(&self.counters.buffers),
             submissions: read(&self.counters.submissions),
             allocated: read(&self.counters.allocated),
+            imported: read(&self.counters.imported),
             held: self.held(),
         }
     }
@@ -222,5 +249,13 @@ impl Device {
             Some(error) => Err(KernelFault::Device(error.to_string())),
             None => Ok(value),
         }
+    }
+}
+
+fn import_alignment(options: &WgpuOptions, adapter: &Adapter) -> Result<usize, String> {
+    match &adapter.in_place {
+        _ if !options.import => Err("switched off by MINFER_NO_GPU_IMPORT or gpu_import".into()),
+        Ok(bytes) => Ok(options.faults.import_alignment.unwrap_or(*bytes as usize)),
+        Err(reason) => Err(reason.clone()),
     }
 }

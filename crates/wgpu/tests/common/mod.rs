@@ -59,7 +59,7 @@ pub(crate) fn dyn_driver() -> Option<Arc<dyn BackendDriver>> {
 
 /// The same with something wrong.
 pub(crate) fn dyn_driver_with(faults: Faults) -> Option<Arc<dyn BackendDriver>> {
-    let options = WgpuOptions { device: Some(device_name()?), faults, cache: None };
+    let options = WgpuOptions { device: Some(device_name()?), faults, ..WgpuOptions::default() };
     Some(Arc::new(WgpuDriver::open(&options).expect("the adapter opens")))
 }
 
