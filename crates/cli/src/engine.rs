@@ -161,11 +161,6 @@ fn set_up(
 /// What flags and variables say about a context; a flag beats its variable.
 fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextParams, CliError> {
     let env = &shell.env;
-    let n_threads = args.threads.or(env.n_threads);
-    if args.threads_batch.is_some_and(|n| Some(n) != n_threads) {
-        shell
-            .warn("--threads-batch changes nothing: prompts are read with as many threads as --threads says");
-    }
     let trace = args.trace.as_ref().or(env.trace.as_ref());
     if trace.is_none() && !args.trace_nodes.is_empty() {
         return Err(CliError::NoTrace);
@@ -174,7 +169,8 @@ fn params(n_ctx: usize, args: &ComputeArgs, shell: &Shell) -> Result<ContextPara
         n_ctx,
         n_seq_max: 1,
         n_ubatch: args.n_ubatch(),
-        n_threads,
+        n_threads: args.threads.or(env.n_threads),
+        n_threads_batch: args.threads_batch.or(env.n_threads_batch),
         isa: env.isa.clone(),
         kv_type: args.kv_type()?,
         backends: args.backend.clone().or_else(|| env.backends.clone()),
@@ -212,6 +208,7 @@ pub(crate) fn default_params(model: &Model, shell: &Shell) -> ContextParams {
     ContextParams {
         n_ctx: default_n_ctx(model),
         n_threads: env.n_threads,
+        n_threads_batch: env.n_threads_batch,
         isa: env.isa.clone(),
         backends: env.backends.clone(),
         disabled: env.disabled.clone(),

@@ -24,6 +24,7 @@ pub(crate) struct Variable {
 const MODELS: &str = "MINFER_MODELS";
 const BACKENDS: &str = "MINFER_BACKENDS";
 const THREADS: &str = "MINFER_THREADS";
+const THREADS_BATCH: &str = "MINFER_THREADS_BATCH";
 const ISA: &str = "MINFER_ISA";
 const NO_FUSE_QKV: &str = "MINFER_NO_FUSE_QKV";
 const NO_FUSE_FFN: &str = "MINFER_NO_FUSE_FFN";
@@ -36,10 +37,11 @@ const PACKED_CACHE: &str = "MINFER_PACKED_CACHE";
 const TRACE: &str = "MINFER_TRACE";
 
 /// All variables, in the order of the help.
-pub(crate) const VARIABLES: [Variable; 13] = [
+pub(crate) const VARIABLES: [Variable; 14] = [
     variable(MODELS, "DIR", "folder that models are kept in, instead of ~/.cache/minfer/models"),
     variable(BACKENDS, "LIST", "engines to use, as --backend takes them"),
     variable(THREADS, "N", "number of threads, as --threads takes it"),
+    variable(THREADS_BATCH, "N", "number of threads for prompts, as --threads-batch takes it"),
     variable(ISA, "NAME", "slower instruction set to use: scalar, avx2 or avx512"),
     variable(PACKED_CACHE, "SIZE", "most that packed weights may take on disk, as --packed-cache takes it"),
     variable(NO_FUSE_QKV, "1", "keep the query, key and value projections apart"),
@@ -63,6 +65,8 @@ pub(crate) struct Env {
     pub(crate) backends: Option<String>,
     /// Number of threads, at least 1.
     pub(crate) n_threads: Option<usize>,
+    /// The same for steps that read prompts.
+    pub(crate) n_threads_batch: Option<usize>,
     /// Name of an instruction set that this machine has.
     pub(crate) isa: Option<String>,
     /// Most bytes of packed weights that are kept on disk.
@@ -97,13 +101,15 @@ impl Env {
     pub(crate) fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self, EnvError> {
         let set = |name| lookup(name).filter(|value| !value.is_empty());
         let text = |name| set(name).map(|value| unicode(name, value)).transpose();
+        let threads = |name| text(name)?.map(|value| parse_threads(name, &value)).transpose();
         let switch = |name| text(name)?.map_or(Ok(false), |value| parse_switch(name, &value));
         let disabled = [(DISABLE_MPS, Backend::METAL), (DISABLE_CUDA, Backend::CUDA)]
             .into_iter()
             .filter_map(|(name, backend)| switch(name).map(|off| off.then_some(backend)).transpose());
         Ok(Self {
             backends: text(BACKENDS)?,
-            n_threads: text(THREADS)?.map(|value| parse_threads(THREADS, &value)).transpose()?,
+            n_threads: threads(THREADS)?,
+            n_threads_batch: threads(THREADS_BATCH)?,
             isa: text(ISA)?.map(checked_isa).transpose()?,
             packed_cache: text(PACKED_CACHE)?.map(|value| parse_size(PACKED_CACHE, &value)).transpose()?,
             no_fuse_qkv: switch(NO_FUSE_QKV)?,
@@ -172,6 +178,7 @@ mod tests {
     #[test]
     fn values_are_read() {
         assert_eq!(read(THREADS, " 3 ").unwrap().n_threads, Some(3));
+        assert_eq!(read(THREADS_BATCH, "4").unwrap().n_threads_batch, Some(4));
         assert_eq!(read(BACKENDS, "cpu,cuda").unwrap().backends.as_deref(), Some("cpu,cuda"));
         assert_eq!(read(TRACE, "f").unwrap().trace, Some("f".into()));
         assert_eq!(read(PACKED_CACHE, " 2GiB ").unwrap().packed_cache, Some(2 << 30));

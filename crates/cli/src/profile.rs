@@ -38,10 +38,11 @@ pub(crate) fn check(path: &Path) -> Result<(), CliError> {
     }
 }
 
-/// What the machine can do with the threads of the context, measured now; nothing if it cannot be measured.
+/// What the machine can do with all threads of the context, measured now; nothing if it cannot be measured.
 fn limits(context: &Context, shell: &Shell) -> Option<MachineLimits> {
     let stated = shell.env.isa.as_deref().and_then(|name| Isa::from_name(name).ok());
     let isa = stated.unwrap_or_else(Isa::detect);
-    let limits = Meter::new(isa, context.n_threads()).ok()?.measure();
+    let n_threads = context.n_threads().max(context.n_threads_batch());
+    let limits = Meter::new(isa, n_threads).ok()?.measure();
     Some(MachineLimits { read_bytes: limits.read_bytes, int_ops: limits.dot_ops, float_ops: limits.fma_ops })
 }

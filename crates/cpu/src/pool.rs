@@ -10,6 +10,8 @@
 //!   a step; much longer spinning uses up its share of a busy core, and is paid for by being taken off in the middle of a
 //!   piece.
 //! * A panic in a piece is carried to the caller, after every piece has ended.
+//! * [`Pool::pair`] makes two pools of one set of threads. An op of the smaller one invites only the threads that both
+//!   have; the others sleep through it, whatever the ops between.
 //!
 //! The trap: generation, piece count and next piece must be in *one* atomic word. With the count beside it, a late
 //! worker can pair an old generation with a new count and run a piece past the end.
@@ -61,8 +63,18 @@ pub enum PoolError {
     Spawn(#[from] std::io::Error),
 }
 
-/// A fixed set of threads, of which the caller of [`Pool::run`] is one. Dropping it ends the workers.
+/// A fixed set of threads, of which the caller of [`Pool::run`] is one. Clones have the same threads; dropping the last one
+/// ends them.
+#[derive(Clone)]
 pub struct Pool {
+    crew: Arc<Crew>,
+    n_threads: usize,
+    /// How many wings of the crew its ops invite: the first one, or both.
+    n_wings: u32,
+}
+
+/// The workers of the pools that share them.
+struct Crew {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -70,27 +82,35 @@ pub struct Pool {
 impl Pool {
     /// A pool of `n_threads`: the caller and `n_threads - 1` workers.
     pub fn new(n_threads: usize) -> Result<Pool, PoolError> {
+        Pool::pair([n_threads; 2]).map(|[pool, _]| pool)
+    }
+
+    /// Two pools, each of so many threads, that share them: there are as many as the larger one has. Their ops take turns
+    /// as those of one pool do.
+    pub fn pair(n_threads: [usize; 2]) -> Result<[Pool; 2], PoolError> {
         Pool::with_generation(n_threads, 0)
     }
 
-    /// As [`Pool::new`], counting generations from `generation`; tests start just before the counter wraps.
-    fn with_generation(n_threads: usize, generation: u32) -> Result<Pool, PoolError> {
-        if !(1..=MAX_THREADS).contains(&n_threads) {
+    /// As [`Pool::pair`], counting generations from `generation`; tests start just before the counter wraps.
+    fn with_generation(n_threads: [usize; 2], generation: u32) -> Result<[Pool; 2], PoolError> {
+        if let Some(&n_threads) = n_threads.iter().find(|n| !(1..=MAX_THREADS).contains(n)) {
             return Err(PoolError::ThreadCount { n_threads });
         }
-        let shared = Arc::new(Shared::new(generation, n_threads));
-        let mut pool = Pool { shared, workers: Vec::new() };
-        for i in 1..n_threads {
-            let shared = Arc::clone(&pool.shared);
+        let [small, large] = [n_threads[0].min(n_threads[1]), n_threads[0].max(n_threads[1])];
+        let mut crew = Crew { shared: Arc::new(Shared::new(generation, large)), workers: Vec::new() };
+        for i in 1..large {
+            let (shared, wing) = (Arc::clone(&crew.shared), usize::from(i >= small));
             let worker = std::thread::Builder::new().name(format!("minfer-cpu-{i}"));
-            pool.workers.push(worker.spawn(move || shared.work_until_quit(i))?);
+            crew.workers.push(worker.spawn(move || shared.work_until_quit(i, wing))?);
         }
-        Ok(pool)
+        let crew = Arc::new(crew);
+        let pool = |n| Pool { crew: Arc::clone(&crew), n_threads: n, n_wings: 1 + u32::from(n > small) };
+        Ok(n_threads.map(pool))
     }
 
     /// How many threads work on an op, the caller included.
     pub fn n_threads(&self) -> usize {
-        self.workers.len() + 1
+        self.n_threads
     }
 
     /// Calls `piece(i)` once for each `i` in `0..n_pieces`, on any thread and in any order, and returns when all have
@@ -101,11 +121,11 @@ impl Pool {
     /// If a piece panics, with its payload (the first one, if several do); if `n_pieces` is over [`MAX_PIECES`].
     pub fn run<F: Fn(usize) + Sync>(&self, n_pieces: usize, piece: &F) {
         assert!(n_pieces <= MAX_PIECES, "{n_pieces} pieces; at most {MAX_PIECES} are possible");
-        let shared = &*self.shared;
-        if n_pieces <= 1 || self.workers.is_empty() || shared.busy.swap(true, Acquire) {
+        let shared = &*self.crew.shared;
+        if n_pieces <= 1 || self.n_threads == 1 || shared.busy.swap(true, Acquire) {
             return shared.run_alone(n_pieces, piece);
         }
-        shared.publish(n_pieces as u32, piece);
+        shared.publish(n_pieces as u32, self.n_wings, piece);
         let own = shared.work(AtTurn::Caller, 0);
         shared.wait_for_started(n_pieces as u32, own);
         let panic = shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -120,24 +140,24 @@ impl Pool {
 impl Pool {
     /// Records a span for each thread of each [`Self::run`] from now on, or no longer.
     pub fn record_spans(&self, on: bool) {
-        self.shared.recorder.switch(on);
+        self.crew.shared.recorder.switch(on);
     }
 
     /// What the spans of the next calls of [`Self::run`] are about.
     pub fn set_label(&self, label: u64) {
-        self.shared.recorder.set_label(label);
+        self.crew.shared.recorder.set_label(label);
     }
 
     /// Hands over the spans recorded since the last time; if there were more than a ring holds, the last ones.
     pub fn take_spans(&self, take: &mut dyn FnMut(WorkSpan)) {
-        self.shared.recorder.take(take);
+        self.crew.shared.recorder.take(take);
     }
 }
 
-impl Drop for Pool {
+impl Drop for Crew {
     fn drop(&mut self) {
         self.shared.quit.store(true, SeqCst);
-        self.shared.wake.signal();
+        self.shared.wings.iter().for_each(|wing| wing.wake.signal());
         for worker in self.workers.drain(..) {
             // A worker catches the panics of its pieces, so it has none of its own to report.
             let _ = worker.join();
@@ -145,22 +165,39 @@ impl Drop for Pool {
     }
 }
 
+/// Workers are invited by wings: the first one has those of both pools of a pair, the second one those that only the
+/// larger has.
+const N_WINGS: usize = 2;
+
 /// What the threads share. The fields that workers poll and those that pieces count lie on cache lines of their own.
 struct Shared {
-    ticket: CacheLine<AtomicU64>,
+    board: CacheLine<Board>,
     /// Pieces of the open op that have ended.
     n_done: CacheLine<AtomicU32>,
-    /// The open op: a `&F` and the function that calls it. Written only while no piece is claimable.
+    /// The open op: a `&F`, the function that calls it, and who is invited. Written only while no piece is claimable.
     data: AtomicPtr<()>,
     call: AtomicPtr<()>,
-    n_sleepers: AtomicU32,
-    wake: Event,
+    n_wings: AtomicU32,
+    wings: [Wing; N_WINGS],
     caller_sleeps: AtomicBool,
     done: Event,
     busy: AtomicBool,
     quit: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     recorder: Recorder,
+}
+
+/// What workers poll.
+struct Board {
+    ticket: AtomicU64,
+    /// Ops that each wing was invited to. A worker waits for this to move, not for the ticket, which moves for others too.
+    calls: [AtomicU32; N_WINGS],
+}
+
+/// Where the workers of a wing sleep.
+struct Wing {
+    n_sleepers: AtomicU32,
+    wake: Event,
 }
 
 #[repr(align(128))]
@@ -191,7 +228,18 @@ impl Ticket {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AtTurn {
     Caller,
-    Worker,
+    /// A worker of this wing.
+    Worker(usize),
+}
+
+impl AtTurn {
+    /// Whether it may claim pieces of an op that invites so many wings.
+    fn is_invited(self, n_wings: u32) -> bool {
+        match self {
+            AtTurn::Caller => true,
+            AtTurn::Worker(wing) => wing < n_wings as usize,
+        }
+    }
 }
 
 /// What the caller has done itself of an op.
@@ -202,13 +250,15 @@ struct OwnWork {
 
 impl Shared {
     fn new(generation: u32, n_threads: usize) -> Shared {
+        let ticket = AtomicU64::new(Ticket { generation, n_pieces: 0, next: 0 }.pack());
+        let wing = |_| Wing { n_sleepers: AtomicU32::new(0), wake: Event::new() };
         Shared {
-            ticket: CacheLine(AtomicU64::new(Ticket { generation, n_pieces: 0, next: 0 }.pack())),
+            board: CacheLine(Board { ticket, calls: Default::default() }),
             n_done: CacheLine(AtomicU32::new(0)),
             data: AtomicPtr::new(std::ptr::null_mut()),
             call: AtomicPtr::new(std::ptr::null_mut()),
-            n_sleepers: AtomicU32::new(0),
-            wake: Event::new(),
+            n_wings: AtomicU32::new(0),
+            wings: std::array::from_fn(wing),
             caller_sleeps: AtomicBool::new(false),
             done: Event::new(),
             busy: AtomicBool::new(false),
@@ -218,8 +268,8 @@ impl Shared {
         }
     }
 
-    /// Opens an op. The caller holds `busy`, and every piece of the op before has ended.
-    fn publish<F: Fn(usize) + Sync>(&self, n_pieces: u32, piece: &F) {
+    /// Opens an op for the first `n_wings`. The caller holds `busy`, and every piece of the op before has ended.
+    fn publish<F: Fn(usize) + Sync>(&self, n_pieces: u32, n_wings: u32, piece: &F) {
         /// # Safety
         /// `data` is a `&F` that is alive.
         unsafe fn call<F: Fn(usize)>(data: *const (), i: usize) {
@@ -230,10 +280,16 @@ impl Shared {
         self.n_done.0.store(0, Relaxed);
         self.data.store(std::ptr::from_ref(piece).cast_mut().cast(), Relaxed);
         self.call.store(call::<F> as *mut (), Relaxed);
-        let generation = Ticket::unpack(self.ticket.0.load(Relaxed)).generation.wrapping_add(1);
-        self.ticket.0.store(Ticket { generation, n_pieces: n_pieces as u16, next: 0 }.pack(), SeqCst);
-        if self.n_sleepers.load(SeqCst) != 0 {
-            self.wake.signal();
+        self.n_wings.store(n_wings, Relaxed);
+        let Board { ticket, calls } = &self.board.0;
+        let generation = Ticket::unpack(ticket.load(Relaxed)).generation.wrapping_add(1);
+        ticket.store(Ticket { generation, n_pieces: n_pieces as u16, next: 0 }.pack(), Release);
+        for (wing, calls) in self.wings.iter().zip(calls).take(n_wings as usize) {
+            // Only the holder of `busy` writes. Either a worker on its way to sleep sees the call, or it is seen here.
+            calls.store(calls.load(Relaxed).wrapping_add(1), SeqCst);
+            if wing.n_sleepers.load(SeqCst) != 0 {
+                wing.wake.signal();
+            }
         }
     }
 
@@ -254,9 +310,9 @@ impl Shared {
         let mut n_pieces = 0;
         let mut span: Option<(u32, Open<'_>)> = None;
         loop {
-            let word = self.ticket.0.load(Acquire);
+            let word = self.board.0.ticket.load(Acquire);
             let ticket = Ticket::unpack(word);
-            if ticket.next >= ticket.n_pieces {
+            if ticket.next >= ticket.n_pieces || !who.is_invited(self.n_wings.load(Relaxed)) {
                 let end = Instant::now();
                 if let Some((_, span)) = span {
                     span.close(end);
@@ -265,9 +321,9 @@ impl Shared {
             }
             let data = self.data.load(Relaxed).cast_const();
             let call = self.call.load(Relaxed);
-            // Success proves that `data` and `call` belong to this ticket: they change only after all of its pieces
-            // have ended, and one was still unclaimed until now.
-            if self.ticket.0.compare_exchange(word, word + 1, AcqRel, Relaxed).is_err() {
+            // Success proves that `data`, `call` and the invitation belong to this ticket: they change only after all of
+            // its pieces have ended, and one was still unclaimed until now.
+            if self.board.0.ticket.compare_exchange(word, word + 1, AcqRel, Relaxed).is_err() {
                 continue;
             }
             // A thread may go from one op to the next without leaving this loop.
@@ -288,7 +344,7 @@ impl Shared {
             }
             n_pieces += 1;
             self.n_done.0.fetch_add(1, SeqCst);
-            if who == AtTurn::Worker && self.caller_sleeps.load(SeqCst) {
+            if who != AtTurn::Caller && self.caller_sleeps.load(SeqCst) {
                 self.done.signal();
             }
         }
@@ -321,25 +377,26 @@ impl Shared {
     }
 
     /// The life of a worker.
-    fn work_until_quit(&self, thread: usize) {
+    fn work_until_quit(&self, thread: usize, wing: usize) {
         be_a_batch_thread();
-        let mut seen = Ticket::unpack(self.ticket.0.load(SeqCst)).generation;
-        // An op may have been opened before this thread was here to see its generation come.
-        self.work(AtTurn::Worker, thread);
+        let calls = || self.board.0.calls[wing].load(SeqCst);
+        let mut seen = calls();
+        // An op may have been opened before this thread was here to be called.
+        self.work(AtTurn::Worker(wing), thread);
+        let Wing { n_sleepers, wake } = &self.wings[wing];
         while !self.quit.load(SeqCst) {
-            let generation = || Ticket::unpack(self.ticket.0.load(SeqCst)).generation;
-            let news = || generation() != seen || self.quit.load(Relaxed);
+            let news = || calls() != seen || self.quit.load(Relaxed);
             if spin(SPIN, news) {
-                seen = generation();
-                self.work(AtTurn::Worker, thread);
+                seen = calls();
+                self.work(AtTurn::Worker(wing), thread);
                 continue;
             }
-            let ticket = self.wake.current();
-            self.n_sleepers.fetch_add(1, SeqCst);
+            let ticket = wake.current();
+            n_sleepers.fetch_add(1, SeqCst);
             if !news() {
-                self.wake.wait(ticket);
+                wake.wait(ticket);
             }
-            self.n_sleepers.fetch_sub(1, SeqCst);
+            n_sleepers.fetch_sub(1, SeqCst);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::gpu::{self, GpuWish};
 /// What backends differ in; contexts with equal settings share theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Settings {
-    n_threads: usize,
+    threads: Threads,
     isa: &'static str,
     gpu: Gpu,
     /// Whether the GPU may read weights in place; of no matter without one.
@@ -27,9 +27,20 @@ struct Settings {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CpuRequest<'a> {
     pub(crate) n_threads: Option<usize>,
+    /// As many as `n_threads` unless it says otherwise.
+    pub(crate) n_threads_batch: Option<usize>,
     pub(crate) isa: Option<&'a str>,
     /// No part of what contexts are told apart by: it changes no result.
     pub(crate) packed_cache: Option<&'a PackedCacheOptions>,
+}
+
+/// Threads of the CPU backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Threads {
+    /// Of decode steps.
+    pub(crate) decode: usize,
+    /// Of steps that read prompts.
+    pub(crate) batch: usize,
 }
 
 /// What a context asks of GPUs.
@@ -85,8 +96,8 @@ impl Backends {
     }
 
     /// Threads of the CPU backend.
-    pub(crate) fn n_threads(&self) -> usize {
-        self.settings.n_threads
+    pub(crate) fn threads(&self) -> Threads {
+        self.settings.threads
     }
 }
 
@@ -98,17 +109,19 @@ impl SharedBackends {
     /// Those with these settings, made if no context has them.
     pub(crate) fn get(&self, cpu: CpuRequest<'_>, gpu: GpuRequest<'_>) -> Result<Arc<Backends>, CpuError> {
         let isa = cpu.isa.map_or_else(|| Ok(Isa::detect()), Isa::from_name)?.name();
-        let n_threads = cpu.n_threads.unwrap_or_else(default_n_threads);
+        let decode = cpu.n_threads.unwrap_or_else(default_n_threads);
+        let threads = Threads { decode, batch: cpu.n_threads_batch.unwrap_or(decode) };
         let device = Gpu::of(gpu.wish, gpu.device);
         let gpu_import = device != Gpu::None && gpu.import;
-        let settings = Settings { n_threads, isa, gpu: device, gpu_import };
+        let settings = Settings { threads, isa, gpu: device, gpu_import };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|backends| backends.strong_count() > 0);
         if let Some(found) = known.iter().filter_map(Weak::upgrade).find(|b| b.settings == settings) {
             return Ok(found);
         }
         let options = CpuOptions {
-            n_threads: Some(settings.n_threads),
+            n_threads: Some(threads.decode),
+            n_threads_batch: Some(threads.batch),
             isa: Some(isa.into()),
             packed_cache: cpu.packed_cache.cloned(),
         };
@@ -125,17 +138,21 @@ impl SharedBackends {
 mod tests {
     use super::*;
 
-    const ONE_THREAD: CpuRequest<'static> = CpuRequest { n_threads: Some(1), isa: None, packed_cache: None };
+    const ONE_THREAD: CpuRequest<'static> =
+        CpuRequest { n_threads: Some(1), n_threads_batch: None, isa: None, packed_cache: None };
     const CPU_ONLY: GpuRequest<'static> =
         GpuRequest { wish: GpuWish::None, device: None, cache: None, import: true };
 
     #[test]
     fn equal_settings_share_and_others_do_not() {
         let shared = SharedBackends::default();
-        let get = |n_threads, isa| shared.get(CpuRequest { n_threads, isa, packed_cache: None }, CPU_ONLY);
+        let get =
+            |n_threads, isa| shared.get(CpuRequest { n_threads, isa, ..CpuRequest::default() }, CPU_ONLY);
         let one = get(Some(1), None).unwrap();
         assert!(Arc::ptr_eq(&one, &get(Some(1), Some(Isa::detect().name())).unwrap()));
         assert!(!Arc::ptr_eq(&one, &get(Some(2), None).unwrap()));
+        let more_for_prompts = CpuRequest { n_threads_batch: Some(2), ..ONE_THREAD };
+        assert!(!Arc::ptr_eq(&one, &shared.get(more_for_prompts, CPU_ONLY).unwrap()));
         if Isa::detect() != Isa::Scalar {
             assert!(!Arc::ptr_eq(&one, &get(Some(1), Some("scalar")).unwrap()));
         }
@@ -151,6 +168,6 @@ mod tests {
         assert!(weak.upgrade().is_some());
         drop(second);
         assert!(weak.upgrade().is_none());
-        assert_eq!(shared.get(ONE_THREAD, CPU_ONLY).unwrap().n_threads(), 1);
+        assert_eq!(shared.get(ONE_THREAD, CPU_ONLY).unwrap().threads(), Threads { decode: 1, batch: 1 });
     }
 }

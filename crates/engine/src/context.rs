@@ -146,9 +146,14 @@ impl Context {
         self.finds_best
     }
 
-    /// Threads of the CPU backend.
+    /// Threads of the CPU backend in decode steps.
     pub fn n_threads(&self) -> usize {
-        self.backends.n_threads()
+        self.backends.threads().decode
+    }
+
+    /// Threads of the CPU backend in steps that read prompts.
+    pub fn n_threads_batch(&self) -> usize {
+        self.backends.threads().batch
     }
 
     /// The scheduler, for reports: counters, profile, compiled graphs.

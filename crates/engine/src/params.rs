@@ -32,6 +32,9 @@ pub struct ContextParams {
     pub n_ubatch: usize,
     /// Threads; `None` for one a physical core that this process may use.
     pub n_threads: Option<usize>,
+    /// Threads of steps that read prompts, which are all steps with several tokens of one sequence: chunks of prompts, alone or
+    /// beside sequences that generate, and guesses that are checked. `None` for as many as `n_threads`.
+    pub n_threads_batch: Option<usize>,
     /// Widest instructions to use, by name (`scalar`, `avx2`, `avx512`); `None` for the machine's best.
     pub isa: Option<String>,
     /// Element type of the KV cache.
@@ -74,6 +77,7 @@ impl Default for ContextParams {
             n_kv: None,
             n_ubatch: 512,
             n_threads: None,
+            n_threads_batch: None,
             isa: None,
             kv_type: KvType::F16,
             backends: None,
@@ -115,8 +119,13 @@ impl ContextParams {
         if self.n_ubatch == 0 || self.n_ubatch > MAX_STEP {
             return refuse("the chunk size", self.n_ubatch, "it must be between 1 and 65536");
         }
-        if self.n_threads == Some(0) {
-            return refuse("the number of threads", 0, "it must be at least 1");
+        for (setting, n) in [
+            ("the number of threads", self.n_threads),
+            ("the number of threads for prompts", self.n_threads_batch),
+        ] {
+            if n == Some(0) {
+                return refuse(setting, 0, "it must be at least 1");
+            }
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ enum Set {
 }
 
 /// Every key, in the order of the help.
-const KEYS: [Key; 17] = [
+const KEYS: [Key; 18] = [
     key("fuse", "on|off", "both fusions of decode steps", |s, v| {
         s.fuse_qkv = Some(switch(v)?);
         s.fuse_ffn = s.fuse_qkv;
@@ -48,6 +48,9 @@ const KEYS: [Key; 17] = [
     }),
     key("isa", "NAME", "instruction set of the cpu", |s, v| put(&mut s.isa, Some(v.into()))),
     number("threads", 1..=MAX_THREADS, "threads of the cpu", |s, n| s.n_threads = Some(n)),
+    number("threads_batch", 1..=MAX_THREADS, "threads of the cpu for prompts", |s, n| {
+        s.n_threads_batch = Some(n);
+    }),
     key("kv", "f16|f32|q8_0", "type of the cache", |s, v| put(&mut s.kv_type, kv_type(v))),
     number("chunk", SOME, "most tokens of a prompt in one step", |s, n| s.n_ubatch = Some(n)),
     number("ctx", ANY, "tokens that fit into the context", |s, n| s.n_ctx = Some(n)),
@@ -144,6 +147,7 @@ pub struct Settings {
     gpu_import: Option<bool>,
     isa: Option<String>,
     n_threads: Option<usize>,
+    n_threads_batch: Option<usize>,
     kv_type: Option<KvType>,
     n_ubatch: Option<usize>,
     /// Tokens that fit into the context.
@@ -241,6 +245,7 @@ impl Settings {
             n_ctx: self.n_ctx.unwrap_or(params.n_ctx),
             n_ubatch: self.n_ubatch.unwrap_or(params.n_ubatch),
             n_threads: self.n_threads.or(params.n_threads),
+            n_threads_batch: self.n_threads_batch.or(params.n_threads_batch),
             isa: self.isa.clone().or(params.isa),
             kv_type: self.kv_type.unwrap_or(params.kv_type),
             backends: self.backends.clone().or(params.backends),
@@ -264,6 +269,7 @@ impl Settings {
             gpu_import: self.gpu_import.or(other.gpu_import),
             isa: self.isa.or_else(|| other.isa.clone()),
             n_threads: self.n_threads.or(other.n_threads),
+            n_threads_batch: self.n_threads_batch.or(other.n_threads_batch),
             kv_type: self.kv_type.or(other.kv_type),
             n_ubatch: self.n_ubatch.or(other.n_ubatch),
             n_ctx: self.n_ctx.or(other.n_ctx),
@@ -332,6 +338,8 @@ mod tests {
         let p = params("fuse=off,fuse_ffn=on");
         assert!(!p.fuse_qkv && p.fuse_ffn, "the last one counts");
         assert_eq!(params("").n_ubatch, ContextParams::default().n_ubatch);
+        let p = params("threads=1,threads_batch=2");
+        assert_eq!((p.n_threads, p.n_threads_batch), (Some(1), Some(2)));
         let p = params("gpu_layers=12,device=radeon");
         assert_eq!((p.gpu_layers, p.device.as_deref()), (GpuLayers::Count(12), Some("radeon")));
         assert_eq!(params("gpu_layers=all").gpu_layers, GpuLayers::Count(usize::MAX));
@@ -359,6 +367,7 @@ mod tests {
             ("threads=x", "expected a whole number from 1"),
             ("chunk=0", "expected a whole number from 1 on"),
             ("ctx=-1", "expected a whole number from 0 on"),
+            ("threads_batch=-1", "expected a whole number from 1"),
             ("fuse=maybe", "expected on|off"),
             ("kv=q8", "f16|f32|q8_0"),
             ("gpu_layers=some", "auto|all|N"),

@@ -47,6 +47,7 @@ impl Setup {
         let gpu = GpuRequest { wish, device, cache, import };
         let cpu = CpuRequest {
             n_threads: params.n_threads,
+            n_threads_batch: params.n_threads_batch,
             isa: params.isa.as_deref(),
             packed_cache: params.packed_cache.as_ref(),
         };

@@ -97,6 +97,10 @@ fn settings_that_make_no_sense_are_refused() {
     let base = minfer_engine::ContextParams::default;
     for (params, what) in [
         (minfer_engine::ContextParams { n_threads: Some(0), ..base() }, "the number of threads is 0"),
+        (
+            minfer_engine::ContextParams { n_threads_batch: Some(0), ..base() },
+            "the number of threads for prompts is 0",
+        ),
         (minfer_engine::ContextParams { n_ubatch: 0, ..base() }, "the chunk size is 0"),
         (minfer_engine::ContextParams { n_seq_max: 0, ..base() }, "the number of sequences is 0"),
         (minfer_engine::ContextParams { n_ctx: usize::MAX, ..base() }, "the context size is"),

@@ -66,6 +66,11 @@ fn check_with(
     for &n in threads {
         same(format!("{n} threads"), &ContextParams { n_threads: Some(n), ..base.clone() }, whole);
     }
+    for (n, n_batch) in [(1, 3), (3, 1)] {
+        let (n_threads, n_threads_batch) = (Some(n), Some(n_batch));
+        let params = ContextParams { n_threads, n_threads_batch, ..base.clone() };
+        same(format!("{n} threads, {n_batch} for prompts"), &params, whole);
+    }
     for &chunk in chunks {
         same(format!("chunks of {chunk}"), &base, chunk);
     }

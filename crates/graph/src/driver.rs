@@ -13,7 +13,7 @@ use minfer_gguf::{MappedBytes, TensorType};
 use crate::backend::Backend;
 use crate::graph::{ComputeGraph, Node, NodeId};
 use crate::op::{KvPart, Op, OpKind, WeightRef};
-use crate::params::KvType;
+use crate::params::{GraphType, KvType};
 
 /// A backend's answer about one of its abilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,6 +166,8 @@ pub struct PrepareJob<'a> {
     pub graph: &'a ComputeGraph,
     /// The nodes to run, in order; orphans are not among them.
     pub nodes: &'a [NodeId],
+    /// The kind of step that the graph describes: a backend may give each kind other resources.
+    pub gtype: GraphType,
     /// Memory of node values and KV regions.
     pub memory: &'a dyn JobMemory,
     /// Weights by name.

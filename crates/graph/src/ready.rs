@@ -214,6 +214,7 @@ fn prepare_split(places: &Places<'_>, split: &Split, parts: &Parts<'_>) -> Resul
     let job = PrepareJob {
         graph: &compiled.graph,
         nodes: &split.nodes,
+        gtype: compiled.params.gtype,
         memory: &memory,
         weights: parts.weights,
         kv: parts.kv.specs(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
+use clap::builder::RangedI64ValueParser;
 use clap::{Args, ValueEnum};
 use minfer_graph::KvType;
 
@@ -34,10 +34,11 @@ pub(crate) struct ContextArgs {
 #[derive(Args, Debug)]
 pub(crate) struct ComputeArgs {
     /// Number of threads [default: one for each processor core that may be used]
-    #[arg(short, long, value_name = "N", value_parser = n_threads(), help_heading = HEADING)]
+    #[arg(short, long, value_name = "N", value_parser = n_threads(), allow_negative_numbers = true, help_heading = HEADING)]
     pub(crate) threads: Option<usize>,
-    /// Read for the sake of llama.cpp's users: prompts are read with --threads, too (also -tb)
-    #[arg(long, value_name = "N", value_parser = n_threads(), help_heading = HEADING)]
+    /// Number of threads for steps that read prompts, also when other sequences generate in them, or check guesses (also -tb)
+    /// [default: as --threads]
+    #[arg(long, value_name = "N", value_parser = n_threads(), allow_negative_numbers = true, help_heading = HEADING)]
     pub(crate) threads_batch: Option<usize>,
     /// Most tokens of a prompt in one step; the smaller of this and --ubatch-size counts
     #[arg(short, long, value_name = "N", default_value_t = DEFAULT_N_BATCH, help_heading = HEADING)]
@@ -77,8 +78,9 @@ pub(crate) struct ComputeArgs {
     pub(crate) trace_nodes: Vec<String>,
 }
 
-fn n_threads() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=MAX_THREADS as u64)
+/// Signed, so that -1 is told what it is: out of range.
+fn n_threads() -> RangedI64ValueParser<usize> {
+    RangedI64ValueParser::new().range(1..=MAX_THREADS as i64)
 }
 
 /// What a cached key or value is kept as.
@@ -142,6 +144,18 @@ mod tests {
         assert_eq!(kv_type(&["--cache-type-v", "f32"]), Some(KvType::F32));
         assert_eq!(kv_type(&["--cache-type-k", "q8_0", "--cache-type-v", "q8_0"]), Some(KvType::Q8_0));
         assert_eq!(kv_type(&["--cache-type-k", "f32", "--cache-type-v", "f16"]), None);
+    }
+
+    #[test]
+    fn threads_that_there_cannot_be_are_refused_by_their_range() {
+        for (flag, value) in
+            [("-t", "0"), ("-t", "-1"), ("--threads-batch", "-1"), ("--threads-batch", "513")]
+        {
+            let error = Only::try_parse_from(["x", flag, value]).err().unwrap().to_string();
+            assert!(error.contains(&format!("{value} is not in 1..=512")), "{error}");
+        }
+        let args = parse(&["-t", "2", "--threads-batch", "4"]);
+        assert_eq!((args.threads, args.threads_batch), (Some(2), Some(4)));
     }
 
     #[test]

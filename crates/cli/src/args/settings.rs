@@ -44,7 +44,11 @@ mod tests {
     #[test]
     fn a_mistyped_key_is_answered_with_the_ones_like_it() {
         let said = |text: &str| of_run(text).unwrap_err().to_string();
-        assert!(said("thread=1").ends_with(" (did you mean threads?)"), "{}", said("thread=1"));
+        assert!(
+            said("thread=1").ends_with(" (did you mean threads, threads_batch?)"),
+            "{}",
+            said("thread=1")
+        );
         assert!(said("gpu-layers=1").ends_with(" (did you mean gpu_layers?)"));
         assert!(said("token=1").ends_with("model"), "a key of graphs is none of a run: {}", said("token=1"));
         assert!(of_graph("token=1").unwrap_err().to_string().ends_with(" (did you mean tokens?)"));

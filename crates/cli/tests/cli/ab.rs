@@ -137,7 +137,7 @@ fn wrong_requests_are_refused() {
     for (args, code, part) in [
         (&["--b", "stage=built"][..], 2, "setting 'stage' is about graphs"),
         (&["--b", "thread=1"], 2, "'thread=1' is not a setting"),
-        (&["--b", "thread=1"], 2, "(did you mean threads?)"),
+        (&["--b", "thread=1"], 2, "(did you mean threads, threads_batch?)"),
         (&["--b", "threads=0"], 2, "setting 'threads' is '0', expected a whole number from 1 to "),
         (
             &[],

@@ -127,11 +127,9 @@ fn what_is_odd_about_the_context_is_warned_about() {
         let all = ["run", TINY, "hi", "--no-timings"].iter().chain(args).chain(&FIXED);
         stderr(&minfer(all).assert().success())
     };
-    assert_eq!(warning(&["-c", "128", "-t", "2", "-tb", "2"]), "");
+    assert_eq!(warning(&["-c", "128", "-t", "1", "-tb", "2"]), "");
     let longer = warning(&["-c", "129"]);
     assert!(longer.contains("longer than the 128 tokens that the model was trained for"), "{longer}");
-    let threads = warning(&["-t", "1", "-tb", "2"]);
-    assert!(threads.starts_with("warning: --threads-batch changes nothing"), "{threads}");
 }
 
 #[test]

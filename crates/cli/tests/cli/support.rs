@@ -11,10 +11,11 @@ use assert_cmd::assert::Assert;
 pub(crate) const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny.gguf");
 
 /// Every variable that changes what the command does.
-const VARIABLES: [&str; 13] = [
+const VARIABLES: [&str; 14] = [
     "MINFER_MODELS",
     "MINFER_BACKENDS",
     "MINFER_THREADS",
+    "MINFER_THREADS_BATCH",
     "MINFER_ISA",
     "MINFER_PACKED_CACHE",
     "MINFER_NO_FUSE_QKV",

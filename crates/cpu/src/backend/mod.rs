@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use minfer_gguf::TensorType;
 use minfer_graph::{
-    AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, KernelFault, KvPart, KvSpec, KvType, LoadNote,
-    NodeId, Op, OpKind, PrepareJob, Prepared, Support, WeightBytes, WeightRef, WeightSource, WeightUse,
+    AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, GraphType, KernelFault, KvPart, KvSpec, KvType,
+    LoadNote, NodeId, Op, OpKind, PrepareJob, Prepared, Support, WeightBytes, WeightRef, WeightSource,
+    WeightUse,
 };
 
 use self::memory::{CpuBuffer, MemoryLock};
@@ -30,6 +31,8 @@ use crate::threads::default_n_threads;
 pub struct CpuOptions {
     /// Threads; `None` for one a physical core that this process may use.
     pub n_threads: Option<usize>,
+    /// Threads of steps that read prompts; `None` for as many as of the others.
+    pub n_threads_batch: Option<usize>,
     /// Widest instructions to use: `scalar`, `avx2`, `avx512`; `None` for the machine's best.
     pub isa: Option<String>,
     /// Where packed weights are kept for the next process; `None` to keep none.
@@ -56,7 +59,10 @@ pub struct CpuDriver {
 /// What prepared steps share with the driver.
 struct Shared {
     isa: Isa,
+    /// For decode steps.
     pool: Pool,
+    /// For steps that read prompts.
+    batch_pool: Pool,
     lock: Arc<MemoryLock>,
     working: Mutex<Working>,
     weights: WeightCache,
@@ -64,16 +70,18 @@ struct Shared {
 }
 
 impl CpuDriver {
-    /// Starts the pool.
+    /// Starts the threads.
     pub fn new(options: &CpuOptions) -> Result<CpuDriver, CpuError> {
         let isa = match &options.isa {
             Some(name) => Isa::from_name(name)?,
             None => Isa::detect(),
         };
-        let pool = Pool::new(options.n_threads.unwrap_or_else(default_n_threads))?;
+        let n_threads = options.n_threads.unwrap_or_else(default_n_threads);
+        let [pool, batch_pool] = Pool::pair([n_threads, options.n_threads_batch.unwrap_or(n_threads)])?;
         let shared = Shared {
             isa,
             pool,
+            batch_pool,
             lock: Arc::default(),
             working: Mutex::default(),
             weights: WeightCache::new(options.packed_cache.clone()),
@@ -82,9 +90,14 @@ impl CpuDriver {
         Ok(CpuDriver { shared: Arc::new(shared) })
     }
 
-    /// Threads that work on an op.
+    /// Threads that work on an op of a decode step.
     pub fn n_threads(&self) -> usize {
         self.shared.pool.n_threads()
+    }
+
+    /// Threads that work on an op of a step that reads prompts.
+    pub fn n_threads_batch(&self) -> usize {
+        self.shared.batch_pool.n_threads()
     }
 
     /// The instruction set in use.
@@ -109,7 +122,11 @@ impl BackendDriver for CpuDriver {
     }
 
     fn describe(&self) -> String {
-        format!("{} threads, {} {}", self.n_threads(), std::env::consts::ARCH, self.isa().name())
+        let threads = match (self.n_threads(), self.n_threads_batch()) {
+            (n, n_batch) if n == n_batch => format!("{n} threads"),
+            (n, n_batch) => format!("{n} threads ({n_batch} for prompts)"),
+        };
+        format!("{threads}, {} {}", std::env::consts::ARCH, self.isa().name())
     }
 
     fn supports_op(&self, op: &Op, dtype: TensorType) -> Support {
@@ -156,11 +173,11 @@ impl BackendDriver for CpuDriver {
     }
 
     fn scratch_bytes(&self, graph: &ComputeGraph, nodes: &[NodeId], kv: &[KvSpec]) -> usize {
-        plan::scratch_bytes(graph, nodes, kv, self.n_threads())
+        plan::scratch_bytes(graph, nodes, kv, self.shared.largest_pool().n_threads())
     }
 
     fn begin_loading(&self, weights: &[(WeightUse<'_>, &WeightRef)], source: &dyn WeightSource) {
-        self.shared.weights.begin(weights, source, &self.shared.pool);
+        self.shared.weights.begin(weights, source, self.shared.largest_pool());
     }
 
     fn end_loading(&self) {
@@ -187,7 +204,20 @@ impl Shared {
     }
 
     fn packing(&self) -> Packing<'_> {
-        Packing { pool: &self.pool, isa: self.isa }
+        Packing { pool: self.largest_pool(), isa: self.isa }
+    }
+
+    /// The threads of a kind of step.
+    fn pool_for(&self, gtype: GraphType) -> &Pool {
+        match gtype {
+            GraphType::Decode => &self.pool,
+            GraphType::Prefill => &self.batch_pool,
+        }
+    }
+
+    /// All threads that there are.
+    fn largest_pool(&self) -> &Pool {
+        if self.pool.n_threads() > self.batch_pool.n_threads() { &self.pool } else { &self.batch_pool }
     }
 
     fn working(&self) -> std::sync::MutexGuard<'_, Working> {

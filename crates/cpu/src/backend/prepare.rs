@@ -21,6 +21,7 @@ use super::steps::{
 use super::{Shared, kv_layout};
 use crate::matmul::{Activations, PackedMatrix};
 use crate::ops::{self, BatchShape};
+use crate::pool::Pool;
 
 pub(super) fn prepare(shared: &Arc<Shared>, job: &PrepareJob<'_>) -> Result<Box<dyn Prepared>, KernelFault> {
     let mut maker = Maker { shared, job, quantized: None };
@@ -30,6 +31,7 @@ pub(super) fn prepare(shared: &Arc<Shared>, job: &PrepareJob<'_>) -> Result<Box<
     }
     Ok(Box::new(CpuPrepared {
         shared: shared.clone(),
+        pool: shared.pool_for(job.gtype).clone(),
         id: shared.next_graph(),
         steps,
         records_spans: false,
@@ -39,6 +41,8 @@ pub(super) fn prepare(shared: &Arc<Shared>, job: &PrepareJob<'_>) -> Result<Box<
 
 struct CpuPrepared {
     shared: Arc<Shared>,
+    /// The threads for this kind of step.
+    pool: Pool,
     /// Tells it from all other graphs of the driver.
     id: u64,
     steps: Vec<(NodeId, Box<dyn Step>)>,
@@ -52,8 +56,8 @@ impl CpuPrepared {
         let access = self.shared.lock.access();
         let mut working = self.shared.working();
         working.enter(self.id, &range);
-        let mut cx =
-            Cx { isa: self.shared.isa, pool: &self.shared.pool, access: &access, working: &mut working };
+        let pool = &self.pool;
+        let mut cx = Cx { isa: self.shared.isa, pool, access: &access, working: &mut working };
         if !self.records_spans {
             for (node, step) in &self.steps[range] {
                 step.run(&mut cx).map_err(|fault| FaultAt { node: *node, fault })?;
@@ -61,7 +65,7 @@ impl CpuPrepared {
             return Ok(());
         }
         // Contexts that share the pool take turns, so until this run ends every span is its own.
-        let (pool, spans) = (&self.shared.pool, &mut self.spans);
+        let spans = &mut self.spans;
         pool.record_spans(true);
         let run = || {
             let mut start = Instant::now();

@@ -1,4 +1,5 @@
 use super::*;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 
 /// Runs `n_pieces` and checks that each ran exactly once.
@@ -42,6 +43,67 @@ fn workers_take_part() {
     panic!("800 pieces, and no worker ran one");
 }
 
+/// Runs ops of long pieces until one of `wanted` threads has taken part; returns all that did, by name.
+fn who_works(pool: &Pool, wanted: &[&str]) -> BTreeSet<String> {
+    let names = Mutex::new(BTreeSet::new());
+    for _ in 0..200 {
+        pool.run(16, &|_| {
+            let name = std::thread::current().name().unwrap_or_default().to_owned();
+            names.lock().unwrap().insert(name);
+            std::thread::sleep(Duration::from_millis(1));
+        });
+        if wanted.iter().all(|name| names.lock().unwrap().contains(*name)) {
+            break;
+        }
+    }
+    let mut names = names.into_inner().unwrap();
+    names.remove(std::thread::current().name().unwrap_or_default());
+    names
+}
+
+#[test]
+fn each_of_a_pair_works_with_its_own_count() {
+    for sizes in [[2, 4], [4, 2]] {
+        let pools = Pool::pair(sizes).unwrap();
+        assert_eq!(pools.each_ref().map(Pool::n_threads), sizes);
+        let [small, large] = if sizes[0] < sizes[1] { [0, 1] } else { [1, 0] };
+        for _ in 0..3 {
+            let all = ["minfer-cpu-1", "minfer-cpu-2", "minfer-cpu-3"];
+            assert!(who_works(&pools[large], &all).into_iter().eq(all));
+            assert!(who_works(&pools[small], &all).into_iter().eq(["minfer-cpu-1"]));
+        }
+        for round in 0..3000 {
+            check_once(&pools[round % 2], [0, 1, 2, 3, 8, 5, 64, 16, 7, 56][round % 10]);
+        }
+    }
+}
+
+#[test]
+fn ops_of_the_smaller_pool_do_not_call_the_others() {
+    let [small, large] = Pool::pair([2, 4]).unwrap();
+    let Shared { board, wings, .. } = &*large.crew.shared;
+    let calls = || (board.0.calls[1].load(SeqCst), wings[1].wake.current());
+    check_once(&large, 8);
+    while wings[1].n_sleepers.load(SeqCst) < 2 {
+        std::thread::yield_now();
+    }
+    let before = calls();
+    (0..1000).for_each(|_| check_once(&small, 8));
+    assert_eq!(calls(), before, "called or woken");
+    assert_eq!(wings[1].n_sleepers.load(SeqCst), 2, "awake");
+    check_once(&large, 8);
+    assert_ne!(calls(), before);
+}
+
+#[test]
+fn a_pool_of_one_beside_a_larger_one_works_alone() {
+    let [one, three] = Pool::pair([1, 3]).unwrap();
+    assert!(who_works(&one, &["nobody"]).is_empty());
+    check_once(&three, 9);
+    drop(three);
+    check_once(&one, 9);
+}
+
 #[test]
 fn results_of_pieces_are_seen_by_the_caller() {
     let pool = Pool::new(3).unwrap();
@@ -57,9 +119,9 @@ fn results_of_pieces_are_seen_by_the_caller() {
 #[test]
 fn the_generation_counter_may_wrap() {
     for n_threads in [2, 4] {
-        let pool = Pool::with_generation(n_threads, u32::MAX - 500).unwrap();
+        let [pool, _] = Pool::with_generation([n_threads; 2], u32::MAX - 500).unwrap();
         (0..1000).for_each(|_| check_once(&pool, 8));
-        assert_eq!(Ticket::unpack(pool.shared.ticket.0.load(SeqCst)).generation, 499);
+        assert_eq!(Ticket::unpack(pool.crew.shared.board.0.ticket.load(SeqCst)).generation, 499);
     }
 }
 
@@ -137,5 +199,6 @@ fn an_absurd_thread_count_is_refused() {
             panic!("{n_threads} threads were accepted");
         };
         assert_eq!(got, n_threads);
+        assert!(Pool::pair([2, n_threads]).is_err() && Pool::pair([n_threads, 2]).is_err());
     }
 }

@@ -124,7 +124,7 @@ fn cpu(isa: Isa, n_threads: usize) -> Result<CpuDriver, EngineError> {
     Ok(CpuDriver::new(&CpuOptions {
         n_threads: Some(n_threads),
         isa: Some(isa.name().into()),
-        packed_cache: None,
+        ..CpuOptions::default()
     })?)
 }
 

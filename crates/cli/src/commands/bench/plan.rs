@@ -57,7 +57,7 @@ impl Setup {
     pub(super) fn compute(&self, args: &BenchArgs) -> ComputeArgs {
         ComputeArgs {
             threads: Some(self.n_threads),
-            threads_batch: None,
+            threads_batch: Some(self.n_threads),
             batch_size: self.n_batch,
             ubatch_size: self.n_ubatch,
             cache_type_k: Some(self.cache),
