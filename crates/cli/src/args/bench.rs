@@ -16,11 +16,12 @@ const HEADING: &str = "Running";
 /// Measure how fast a model runs, and how near that is to what the machine can do
 ///
 /// Flags and results are named as in llama-bench; lists are separated by commas, and every combination is measured.
-/// Before and after each run the limits of the machine are measured with the same threads: how fast they read memory that
-/// is in no cache, and the peak rate of the dot product in use. `of read` is the share of that bandwidth that reading the
-/// weights (and the cached keys and values) once in each step takes; `of peak` is the share of the peak rate that the
-/// products with the weights take. Limits and shares are medians over the runs. One run of each test comes before those
-/// that are counted.
+/// The clock stops about every 50 ms (while a prompt is read, between its chunks), and the limits of the machine are measured
+/// with as many threads: how fast they read memory that is in no cache, and the peak rate of the dot product in use.
+/// `of read` is the share of that bandwidth that reading the weights (and the cached keys and values) once in each step
+/// takes; `of peak` is the share of the peak rate that the products with the weights take. Each part of a run is compared
+/// with the limits just before and after it; limits and shares are medians over the parts. One run of each test comes
+/// before those that are counted.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

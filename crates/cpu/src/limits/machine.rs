@@ -1,11 +1,11 @@
 //! The limits themselves: the loops of the parent module, timed on the threads of a pool.
 //!
 //! On a shared machine the limits move by the second. So there are two ways to measure: [`Meter::measure`] takes the best of
-//! several passes, which is what the machine can do when left alone; [`Meter::sample`] takes one pass, to be set beside
+//! several passes, which is what the machine can do when left alone; [`Meter::beside`] takes milliseconds, to be set beside
 //! work that was timed directly before or after.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{read, run_dots, run_fmas};
@@ -16,7 +16,7 @@ use crate::pool::{Pool, PoolError};
 /// Samples that the best is taken of.
 const N_PASSES: usize = 5;
 /// Bytes that are claimed at a time: many more pieces than threads, so that none waits long for the last one.
-const PIECE_BYTES: usize = 2 << 20;
+const PIECE_BYTES: usize = 512 << 10;
 /// The buffer is at least this large, whatever the system says of its caches, and at most [`MAX_BYTES`].
 const MIN_BYTES: usize = 256 << 20;
 const MAX_BYTES: usize = 2 << 30;
@@ -24,6 +24,12 @@ const MAX_BYTES: usize = 2 << 30;
 const CACHES: usize = 4;
 /// A round of arithmetic lasts about this long.
 const ROUND: Duration = Duration::from_millis(20);
+/// What is measured beside work takes about this long, after a start of a quarter of it that does not count: threads are woken,
+/// those of the work go to sleep.
+const BESIDE: Duration = Duration::from_millis(2);
+const START: u32 = 4;
+/// Pieces of arithmetic for each thread, so that a thread that comes late takes fewer.
+const ROUND_PIECES: usize = 16;
 /// Iterations that are timed to find out how many make a round.
 const PROBE: usize = 20_000;
 
@@ -57,6 +63,25 @@ pub struct Meter {
     isa: Isa,
     pool: Pool,
     buffer: AlignedBuf,
+    /// The piece of the buffer that [`Self::beside`] reads next: by the time it comes round again, no cache has it.
+    next_piece: AtomicUsize,
+}
+
+/// How much of something was done in how long.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    amount: f64,
+    seconds: f64,
+}
+
+impl Tally {
+    fn rate(self) -> f64 {
+        self.amount / self.seconds.max(1e-9)
+    }
+
+    fn and(self, other: Tally) -> Tally {
+        Tally { amount: self.amount + other.amount, seconds: self.seconds + other.seconds }
+    }
 }
 
 impl Meter {
@@ -68,7 +93,7 @@ impl Meter {
         let mut buffer = AlignedBuf::zeroed(bytes).map_err(|_| LimitsError::Memory { bytes })?;
         // Memory that was never written is one page of zeros, which stays in the cache.
         buffer.as_mut_slice().fill(1);
-        Ok(Meter { isa, pool, buffer })
+        Ok(Meter { isa, pool, buffer, next_piece: AtomicUsize::new(0) })
     }
 
     /// The limits when nothing disturbs: the best of five samples; takes about half a second.
@@ -82,34 +107,63 @@ impl Meter {
         }
     }
 
-    /// The limits at this moment: one pass over the buffer, one round of each kind of arithmetic.
-    pub fn sample(&self) -> Limits {
+    /// The limits at this moment, on the average of so many rounds of a few milliseconds, at least one. Each reads a part of
+    /// the buffer that was not read for long, and does each kind of arithmetic.
+    pub fn beside(&self, n_rounds: usize) -> Limits {
+        let [mut read, mut dots, mut fmas] = [Tally::default(); 3];
+        for _ in 0..n_rounds.max(1) {
+            // The start tells how fast it goes, so how much is a round.
+            let n_first = 2 * self.pool.n_threads();
+            let first = self.read_pieces(n_first);
+            let n_start = pieces_in(BESIDE / START, first, n_first);
+            let start = self.read_pieces(n_start);
+            read = read.and(self.read_pieces(pieces_in(BESIDE, start, n_start)));
+            dots = dots.and(self.compute(run_dots, BESIDE));
+            fmas = fmas.and(self.compute(run_fmas, BESIDE));
+        }
+        Limits { read_bytes: read.rate(), dot_ops: dots.rate(), fma_ops: fmas.rate() }
+    }
+
+    /// One pass over the buffer, one round of each kind of arithmetic.
+    fn sample(&self) -> Limits {
         Limits {
-            read_bytes: self.read_rate(),
-            dot_ops: self.ops_rate(run_dots),
-            fma_ops: self.ops_rate(run_fmas),
+            read_bytes: self.read_pieces(self.buffer.as_slice().len() / PIECE_BYTES).rate(),
+            dot_ops: self.compute(run_dots, ROUND).rate(),
+            fma_ops: self.compute(run_fmas, ROUND).rate(),
         }
     }
 
-    fn read_rate(&self) -> f64 {
-        let pieces: Vec<&[u8]> = self.buffer.as_slice().chunks(PIECE_BYTES).collect();
+    /// Reads the next `n` pieces of the buffer, round after round.
+    fn read_pieces(&self, n: usize) -> Tally {
+        let (pieces, _) = self.buffer.as_slice().as_chunks::<PIECE_BYTES>();
+        let n = n.clamp(1, pieces.len());
+        let first = self.next_piece.fetch_add(n, Ordering::Relaxed);
         let start = Instant::now();
-        self.pool.run(pieces.len(), &|i| read(self.isa, pieces[i]));
-        self.buffer.as_slice().len() as f64 / seconds(start)
+        self.pool.run(n, &|i| read(self.isa, &pieces[(first + i) % pieces.len()]));
+        Tally { amount: (n * PIECE_BYTES) as f64, seconds: seconds(start) }
     }
 
-    fn ops_rate(&self, run: fn(Isa, usize) -> u64) -> f64 {
+    fn compute(&self, run: fn(Isa, usize) -> u64, round: Duration) -> Tally {
         let start = Instant::now();
         run(self.isa, PROBE);
-        let n = (PROBE as f64 * ROUND.as_secs_f64() / seconds(start)) as usize;
-        let n_pieces = self.pool.n_threads();
-        let n_ops = AtomicU64::new(0);
-        let start = Instant::now();
-        self.pool.run(n_pieces, &|_| {
-            n_ops.fetch_add(run(self.isa, n.max(PROBE)), Ordering::Relaxed);
-        });
-        n_ops.into_inner() as f64 / seconds(start)
+        let n_pieces = ROUND_PIECES * self.pool.n_threads();
+        let n = (PROBE as f64 * round.as_secs_f64() / seconds(start)) as usize / ROUND_PIECES;
+        let tally = |n: usize| {
+            let n_ops = AtomicU64::new(0);
+            let start = Instant::now();
+            self.pool.run(n_pieces, &|_| {
+                n_ops.fetch_add(run(self.isa, n.max(PROBE / ROUND_PIECES)), Ordering::Relaxed);
+            });
+            Tally { amount: n_ops.into_inner() as f64, seconds: seconds(start) }
+        };
+        tally(n / START as usize);
+        tally(n)
     }
+}
+
+/// How many pieces are read in `time` at the speed of `n` pieces in `tally`.
+fn pieces_in(time: Duration, tally: Tally, n: usize) -> usize {
+    (n as f64 * time.as_secs_f64() / tally.seconds) as usize
 }
 
 /// At least a nanosecond, so that it can be divided by.
@@ -173,10 +227,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_beside_work_comes_round_last() {
+        let meter = Meter::new(Isa::detect(), 2).unwrap();
+        let n_pieces = meter.buffer.as_slice().len() / PIECE_BYTES;
+        assert!(n_pieces * PIECE_BYTES >= MIN_BYTES);
+        let next = || meter.next_piece.load(Ordering::Relaxed);
+        let read = meter.read_pieces(3);
+        assert_eq!((next(), read.amount), (3, (3 * PIECE_BYTES) as f64));
+        meter.read_pieces(usize::MAX);
+        assert_eq!(next(), 3 + n_pieces, "no piece is read twice at a time");
+        meter.read_pieces(0);
+        assert_eq!(next(), 4 + n_pieces);
+    }
+
+    #[test]
     fn every_level_has_limits_above_zero() {
         for isa in Isa::available() {
             let meter = Meter::new(isa, 2).unwrap();
-            for limits in [meter.sample(), meter.measure()] {
+            for limits in [meter.beside(1), meter.beside(2), meter.measure()] {
                 assert!(
                     limits.read_bytes > 0.0 && limits.dot_ops > 0.0 && limits.fma_ops > 0.0,
                     "{isa}: {limits:?}"

@@ -3,8 +3,8 @@
 //! [`plan`] turns lists of settings into tests, [`measure`] runs one, [`work`] says what a test has to read and compute
 //! at least, [`record`] puts that beside the limits of the machine, [`report`] writes it.
 //!
-//! Trap: both limits of a shared machine move by the second. So they are measured before and after every run, the share of
-//! a run is taken of the limits beside it, and the medians over the runs are printed.
+//! Trap: both limits of a shared machine move by the second. So they are measured between parts of every run, the share of
+//! a part is taken of the limits beside it, and the medians over the parts are printed.
 
 mod measure;
 mod model;
@@ -31,7 +31,7 @@ use model::ModelFacts;
 use plan::{Setup, Test};
 use record::{Measured, Record};
 use report::Report;
-use work::Work;
+use work::Costs;
 
 pub(super) fn run(args: &BenchArgs, shell: &mut Shell) -> anyhow::Result<()> {
     let default = shell.env.n_threads.unwrap_or_else(default_n_threads);
@@ -77,11 +77,11 @@ impl Bench<'_> {
         engine::load_weights(&mut context, shell)?;
         let backends = names(&context);
         let limits = limits::Meter::new(self.isa, setup.n_threads)?;
-        let mut runner = Runner::new(&mut context, &limits, &self.interrupt)?;
+        let costs = Costs::of(&self.model, setup.kv_type());
+        let mut runner = Runner::new(&mut context, costs, &limits, &self.interrupt)?;
         for test in tests {
             let runs = runner.run(test, self.args.repetitions, !self.args.no_warmup)?;
-            let measured = Measured { work: Work::of(&self.model, setup, test), runs };
-            let record = Record::new(&self.facts, &backends, setup, test, self.isa, measured);
+            let record = Record::new(&self.facts, &backends, setup, test, self.isa, Measured { runs });
             report.add(record, &mut shell.out)?;
         }
         engine::finish(&mut context, &compute, shell)

@@ -4,13 +4,13 @@
 //! up to its last token. The bytes of the weights are those of the file. Products are those with the weights; the last
 //! matrix counts for one token of a prompt, the one whose logits are wanted.
 
+use std::ops::AddAssign;
+
 use minfer_cpu::limits::Limits;
 use minfer_engine::Model;
 use minfer_gguf::TensorType;
 use minfer_graph::KvType;
 use minfer_models::HParams;
-
-use super::plan::{Setup, Test};
 
 /// The least work of a test.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,23 +24,6 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn of(model: &Model, setup: &Setup, test: &Test) -> Self {
-        let costs = Costs::of(model, setup.kv_type());
-        let mut work = Self::default();
-        let mut n_past = test.n_depth;
-        let n_chunk = setup.n_chunk().max(1);
-        for first in (0..test.n_prompt).step_by(n_chunk) {
-            let n = n_chunk.min(test.n_prompt - first);
-            n_past += n;
-            work.add(&costs, n_past, n, first + n == test.n_prompt);
-        }
-        for _ in 0..test.n_gen {
-            n_past += 1;
-            work.add(&costs, n_past, 1, true);
-        }
-        work
-    }
-
     /// Seconds that the reading takes at the bandwidth of the machine.
     pub(super) fn read_seconds(&self, limits: &Limits) -> f64 {
         self.bytes / limits.read_bytes
@@ -57,15 +40,6 @@ impl Work {
         if seconds > 0.0 { (self.int_ops + self.float_ops) / seconds } else { 0.0 }
     }
 
-    /// A step of `n` tokens, after which `n_kv` are in the cache.
-    fn add(&mut self, costs: &Costs, n_kv: usize, n: usize, has_logits: bool) {
-        self.add_matrices(&costs.layers, n);
-        if has_logits {
-            self.add_matrices(&costs.output, 1);
-        }
-        self.bytes += costs.embedding_row * n as f64 + costs.kv_position * n_kv as f64;
-    }
-
     fn add_matrices(&mut self, matrices: &Matrices, n: usize) {
         self.bytes += matrices.bytes;
         self.int_ops += 2.0 * matrices.int_weights * n as f64;
@@ -73,8 +47,17 @@ impl Work {
     }
 }
 
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.int_ops += other.int_ops;
+        self.float_ops += other.float_ops;
+    }
+}
+
 /// What one step costs, by what it has to do with.
-struct Costs {
+#[derive(Debug)]
+pub(super) struct Costs {
     layers: Matrices,
     output: Matrices,
     /// Bytes of one row.
@@ -83,7 +66,7 @@ struct Costs {
     kv_position: f64,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Matrices {
     bytes: f64,
     int_weights: f64,
@@ -91,7 +74,7 @@ struct Matrices {
 }
 
 impl Costs {
-    fn of(model: &Model, kv_type: KvType) -> Self {
+    pub(super) fn of(model: &Model, kv_type: KvType) -> Self {
         let (file, hparams) = (model.file(), model.description().hparams());
         let is_tied = file.tensor("output.weight").is_none();
         let mut costs = Self {
@@ -115,6 +98,17 @@ impl Costs {
         }
         costs
     }
+
+    /// A step of `n` tokens, after which `n_kv` are in the cache.
+    pub(super) fn step(&self, n_kv: usize, n: usize, has_logits: bool) -> Work {
+        let mut work = Work::default();
+        work.add_matrices(&self.layers, n);
+        if has_logits {
+            work.add_matrices(&self.output, 1);
+        }
+        work.bytes += self.embedding_row * n as f64 + self.kv_position * n_kv as f64;
+        work
+    }
 }
 
 impl Matrices {
@@ -137,18 +131,18 @@ mod tests {
     use minfer_engine::LoadOptions;
 
     use super::*;
-    use crate::args::CacheType;
 
-    fn work(n_prompt: usize, n_gen: usize, n_depth: usize) -> Work {
+    fn costs() -> Costs {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny.gguf");
         let model = Model::load(path.as_ref(), &LoadOptions::default()).unwrap();
-        let setup = Setup { n_threads: 1, n_batch: 2048, n_ubatch: 8, cache: CacheType::F16 };
-        Work::of(&model, &setup, &Test { n_prompt, n_gen, n_depth })
+        Costs::of(&model, KvType::F16)
     }
 
     #[test]
     fn a_prompt_reads_the_weights_once_a_chunk() {
-        let (one, two) = (work(8, 0, 0), work(16, 0, 0));
+        let costs = costs();
+        let (one, mut two) = (costs.step(8, 8, true), costs.step(8, 8, false));
+        two += costs.step(16, 8, true);
         let ops = |work: Work| work.int_ops + work.float_ops;
         assert!(two.bytes > one.bytes && two.bytes < 2.0 * one.bytes + 1e5, "{one:?} {two:?}");
         assert!(ops(two) > 1.5 * ops(one) && ops(two) < 2.0 * ops(one), "{one:?} {two:?}");
@@ -156,11 +150,13 @@ mod tests {
 
     #[test]
     fn generated_tokens_read_all_weights_and_the_cache() {
-        let (one, two, deep) = (work(0, 1, 0), work(0, 2, 0), work(0, 1, 100));
+        let costs = costs();
+        let (one, deep) = (costs.step(1, 1, true), costs.step(101, 1, true));
         let kv = deep.bytes - one.bytes;
         assert!(kv > 0.0);
-        assert_eq!(two.bytes, 2.0 * one.bytes + kv / 100.0);
-        assert_eq!(two.int_ops + two.float_ops, 2.0 * (one.int_ops + one.float_ops));
+        let second = costs.step(2, 1, true);
+        assert!((second.bytes - one.bytes - kv / 100.0).abs() < 1e-6);
+        assert_eq!(second.int_ops + second.float_ops, one.int_ops + one.float_ops);
     }
 
     #[test]
