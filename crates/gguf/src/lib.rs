@@ -37,6 +37,7 @@ mod quant;
 mod rules;
 mod split;
 mod storage;
+mod strings;
 mod tensor_type;
 mod writer;
 
@@ -50,5 +51,6 @@ pub use quant::{
     NotFinite, QuantError, can_dequantize, can_quantize, dequantize, not_finite, quantize, scale_offsets,
 };
 pub use rules::{MAX_ALIGNMENT, MAX_ARRAY_DEPTH, MAX_DIMS, MAX_KEY_BYTES, MAX_TENSOR_NAME_BYTES};
+pub use strings::Strings;
 pub use tensor_type::TensorType;
 pub use writer::{DataWriter, GgufWriter, WriteError};

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::Strings;
+
 /// The type of a metadata value, with its id in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -65,7 +67,7 @@ pub enum Array {
     F32(Vec<f32>),
     F64(Vec<f64>),
     Bool(Vec<bool>),
-    String(Vec<String>),
+    String(Strings),
     Array(Vec<Array>),
 }
 
@@ -199,7 +201,7 @@ impl Metadata {
     }
 
     /// An optional array of strings.
-    pub fn opt_strings(&self, key: &str) -> Result<Option<&[String]>, MetadataError> {
+    pub fn opt_strings(&self, key: &str) -> Result<Option<&Strings>, MetadataError> {
         match self.get(key) {
             None => Ok(None),
             Some(Value::Array(Array::String(s))) => Ok(Some(s)),

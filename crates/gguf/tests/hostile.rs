@@ -162,7 +162,7 @@ fn valid() -> Vec<u8> {
     metadata.set("general.architecture", Value::String("test".into()));
     metadata.set("general.alignment", Value::U32(32));
     metadata.set("flag", Value::Bool(true));
-    metadata.set("words", Value::Array(Array::String(vec!["a".into(), "".into(), "ccc".into()])));
+    metadata.set("words", Value::Array(Array::String(vec!["a", "", "ccc"].into())));
     let inner = vec![Array::I32(vec![1, 2]), Array::F32(vec![0.5])];
     metadata.set("nested", Value::Array(Array::Array(inner)));
     let mut writer = GgufWriter::new(metadata).unwrap();

@@ -21,7 +21,7 @@ fn numbers() -> impl Strategy<Value = Array> {
         vec(any::<f32>(), 0..5).prop_map(Array::F32),
         vec(any::<f64>(), 0..5).prop_map(Array::F64),
         vec(any::<bool>(), 0..5).prop_map(Array::Bool),
-        vec(any::<String>(), 0..5).prop_map(Array::String),
+        vec(any::<String>(), 0..5).prop_map(|texts| Array::String(texts.into())),
     ]
 }
 

@@ -45,7 +45,7 @@ fn list_json(list: &Array) -> Value {
         Array::F32(x) => all(x),
         Array::F64(x) => all(x),
         Array::Bool(x) => all(x),
-        Array::String(x) => x.as_slice().into(),
+        Array::String(x) => x.iter().collect(),
         Array::Array(x) => x.iter().map(list_json).collect(),
     }
 }

@@ -185,9 +185,8 @@ fn templates_are_found_in_metadata() {
     assert!(matches!(ChatTemplate::from_metadata(&metadata, false), Err(TemplateError::Missing)));
     metadata.set("tokenizer.chat_template", Meta::String("{{ bos_token }}plain{{ pad_token }}".to_owned()));
     metadata.set("tokenizer.chat_template.tool_use", Meta::String("tools{{ eos_token }}".to_owned()));
-    metadata.set("tokenizer.chat_templates", Meta::Array(Array::String(vec!["tool_use".to_owned()])));
-    metadata
-        .set("tokenizer.ggml.tokens", Meta::Array(Array::String(vec!["<s>".to_owned(), "</s>".to_owned()])));
+    metadata.set("tokenizer.chat_templates", Meta::Array(Array::String(vec!["tool_use"].into())));
+    metadata.set("tokenizer.ggml.tokens", Meta::Array(Array::String(vec!["<s>", "</s>"].into())));
     metadata.set("tokenizer.ggml.bos_token_id", Meta::U32(0));
     metadata.set("tokenizer.ggml.eos_token_id", Meta::U32(1));
     metadata.set("tokenizer.ggml.padding_token_id", Meta::U32(9));

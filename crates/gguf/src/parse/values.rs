@@ -3,9 +3,13 @@
 use crate::cursor::{At, Cursor, value_of};
 use crate::error::{Fault, shown};
 use crate::rules::MAX_ARRAY_DEPTH;
-use crate::{Array, Value, ValueType};
+use crate::strings::NotText;
+use crate::{Array, Strings, Value, ValueType};
 
 use super::FIRST_CAPACITY;
+
+/// Bytes of the length before a text.
+const LENGTH_BYTES: usize = 8;
 
 /// The value of `key`: its type, then its bytes.
 pub(super) fn value(cursor: &mut Cursor<'_>, key: &str) -> Result<Value, At> {
@@ -60,7 +64,7 @@ fn array(cursor: &mut Cursor<'_>, key: &str, depth: usize) -> Result<Array, At> 
         ValueType::F32 => Array::F32(numbers(cursor, key, f32::from_le_bytes)?),
         ValueType::F64 => Array::F64(numbers(cursor, key, f64::from_le_bytes)?),
         ValueType::Bool => Array::Bool(elements(cursor, key, 1, |c| truth(c, key))?),
-        ValueType::String => Array::String(elements(cursor, key, 8, |c| c.str(|| element_of(key)))?),
+        ValueType::String => Array::String(strings(cursor, key)?),
         ValueType::Array => Array::Array(elements(cursor, key, 12, |c| array(c, key, depth))?),
     })
 }
@@ -74,6 +78,23 @@ fn numbers<T, const N: usize>(c: &mut Cursor<'_>, key: &str, from: fn([u8; N]) -
     let count = c.count(N, || format!("elements of '{}'", shown(key)))?;
     let bytes = c.take((count * N) as u64, || value_of(key))?;
     Ok(bytes.as_chunks::<N>().0.iter().map(|&chunk| from(chunk)).collect())
+}
+
+/// A count, then that many texts. Copied, then checked: the bytes may be a file's that somebody else is changing.
+fn strings(cursor: &mut Cursor<'_>, key: &str) -> Result<Strings, At> {
+    let what = || element_of(key);
+    let count = cursor.count(LENGTH_BYTES, || format!("elements of '{}'", shown(key)))?;
+    let first = cursor.pos();
+    let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(count.min(FIRST_CAPACITY)));
+    for _ in 0..count {
+        let len = cursor.u64(|| format!("the length of {}", what()))?;
+        bytes.extend_from_slice(cursor.take(len, what)?);
+        ends.push(bytes.len());
+    }
+    Strings::from_parts(bytes, ends).map_err(|NotText { index, start, valid_up_to }| {
+        let offset = first + (index + 1) * LENGTH_BYTES + start + valid_up_to;
+        Fault::NotUtf8 { what: what(), valid_up_to }.at(offset)
+    })
 }
 
 /// A count, then that many elements of at least `min_bytes`.

@@ -62,7 +62,7 @@ impl ChatTemplate {
     /// Names of the model's templates beside the default one, as listed in `tokenizer.chat_templates`.
     pub fn names(metadata: &Metadata) -> Vec<&str> {
         match metadata.get(NAMES_KEY) {
-            Some(Value::Array(Array::String(names))) => names.iter().map(String::as_str).collect(),
+            Some(Value::Array(Array::String(names))) => names.iter().collect(),
             _ => Vec::new(),
         }
     }

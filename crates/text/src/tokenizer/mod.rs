@@ -15,9 +15,11 @@
 //! says which they were.
 
 mod added;
+mod both;
 mod byte_bpe;
 mod byte_letters;
 mod error;
+mod index;
 mod merge;
 mod pre;
 mod sentencepiece;
@@ -32,6 +34,7 @@ use minfer_gguf::Metadata;
 use unicode_normalization::UnicodeNormalization;
 
 use added::{AddedTokens, Part};
+use both::both;
 use byte_bpe::ByteBpe;
 pub use error::TokenizerError;
 use merge::Chain;
@@ -48,7 +51,7 @@ use vocab::{Spelling, Vocab};
 /// use minfer_gguf::{Array, Metadata, Value};
 /// use minfer_text::tokenizer::{EncodeOptions, Tokenizer};
 ///
-/// let strings = |all: &[&str]| Value::Array(Array::String(all.iter().map(|s| s.to_string()).collect()));
+/// let strings = |all: &[&str]| Value::Array(Array::String(all.iter().collect()));
 /// let mut meta = Metadata::new();
 /// meta.set("tokenizer.ggml.model", Value::String("gpt2".into()));
 /// meta.set("tokenizer.ggml.pre", Value::String("gpt-2".into()));
@@ -126,8 +129,9 @@ impl Tokenizer {
         let unknown = || TokenizerError::UnknownPre { pre: name.map(Into::into), known: pre::names() };
         let pre = name.and_then(pre::by_name).ok_or_else(unknown)?;
         let pattern = |source| TokenizerError::Pattern { pre: pre.names[0].into(), source };
-        let splitter = Splitter::new(pre).map_err(pattern)?;
-        let vocab = Vocab::from_metadata(meta, Spelling::ByteLetters)?;
+        let (vocab, splitter) =
+            both(&|| Vocab::from_metadata(meta, Spelling::ByteLetters), || Splitter::new(pre));
+        let (splitter, vocab) = (splitter.map_err(pattern)?, vocab?);
         let special = SpecialIds::from_metadata(meta, &vocab)?;
         let bpe = ByteBpe::from_metadata(meta, &vocab, pre.ignore_merges)?;
         let algorithm = Algorithm::ByteLevel { nfc: pre.nfc, splitter, bpe };

@@ -3,11 +3,10 @@
 //! Spellings and bytes lie end to end in two buffers, so a vocabulary of 150,000 tokens is two allocations rather than
 //! 300,000. The same text may belong to several ids (files like that exist): then the lowest id is the one it encodes to.
 
-use std::hash::BuildHasher;
+use minfer_gguf::{Metadata, MetadataError, Strings};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
-use minfer_gguf::{Metadata, MetadataError};
-
+use super::both::both;
+use super::index::Index;
 use super::{TokenizerError, byte_letters};
 
 /// What a token is, as `tokenizer.ggml.token_type` says.
@@ -58,12 +57,10 @@ pub(super) enum Spelling {
 /// Texts, bytes and kinds of all tokens, and the way back from a text to its id.
 #[derive(Debug)]
 pub(super) struct Vocab {
-    texts: Slices,
+    texts: Strings,
     bytes: Slices,
     kinds: Vec<TokenKind>,
-    /// The ids, found by the hash of their text.
-    index: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    index: Index,
 }
 
 impl Vocab {
@@ -76,40 +73,8 @@ impl Vocab {
             return Err(TokenizerError::EmptyVocabulary);
         }
         let kinds = kinds(meta, tokens, spelling)?;
-        let mut vocab = Vocab {
-            texts: Slices::with_capacity(tokens.len()),
-            bytes: Slices::with_capacity(tokens.len()),
-            index: HashTable::with_capacity(tokens.len()),
-            hasher: DefaultHashBuilder::default(),
-            kinds,
-        };
-        for (id, text) in tokens.iter().enumerate() {
-            vocab.add(id, text, spelling)?;
-        }
-        Ok(vocab)
-    }
-
-    fn add(&mut self, id: usize, text: &str, spelling: Spelling) -> Result<(), TokenizerError> {
-        self.texts.push(text.as_bytes());
-        let kind = self.kinds[id];
-        match (spelling, kind) {
-            (Spelling::SentencePiece, TokenKind::Byte) => {
-                let byte = byte_in(text)
-                    .ok_or_else(|| TokenizerError::ByteToken { index: id, text: text.into() })?;
-                self.bytes.push(&[byte]);
-            }
-            (Spelling::SentencePiece, TokenKind::Normal | TokenKind::UserDefined) => {
-                self.bytes.push(text.replace('▁', " ").as_bytes());
-            }
-            (Spelling::ByteLetters, TokenKind::Normal | TokenKind::Byte) => self.bytes.push_spelled(text),
-            _ => self.bytes.push(text.as_bytes()),
-        }
-        if self.id(text).is_none() {
-            let Vocab { texts, index, hasher, .. } = self;
-            let hash_of = |&id: &u32| hasher.hash_one(texts.get(id).unwrap_or_default());
-            index.insert_unique(hasher.hash_one(text.as_bytes()), id as u32, hash_of);
-        }
-        Ok(())
+        let (index, bytes) = both(&|| Index::new(tokens), || bytes(tokens, &kinds, spelling));
+        Ok(Vocab { texts: tokens.clone(), bytes: bytes?, kinds, index })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -125,7 +90,7 @@ impl Vocab {
     }
 
     pub(super) fn text(&self, id: u32) -> Option<&str> {
-        self.texts.get(id).map(|text| std::str::from_utf8(text).expect("every text was pushed as a str"))
+        self.texts.get(id as usize)
     }
 
     pub(super) fn bytes(&self, id: u32) -> Option<&[u8]> {
@@ -133,8 +98,16 @@ impl Vocab {
     }
 
     pub(super) fn id(&self, text: &str) -> Option<u32> {
-        let text = text.as_bytes();
-        self.index.find(self.hasher.hash_one(text), |&id| self.texts.get(id) == Some(text)).copied()
+        self.index.find(text, &self.texts)
+    }
+
+    /// The id of the token that is spelled as `left` and then `right`; `guess` is looked at first.
+    pub(super) fn id_of_both(&self, left: &str, right: &str, guess: u32) -> Option<u32> {
+        let guessed = self.text(guess).and_then(|text| text.strip_prefix(left));
+        if guessed == Some(right) && self.index.is_first(guess) {
+            return Some(guess);
+        }
+        self.id(&[left, right].concat())
     }
 
     /// The bytes of `id`, or the error that says it is beyond the vocabulary.
@@ -143,7 +116,27 @@ impl Vocab {
     }
 }
 
-fn kinds(meta: &Metadata, tokens: &[String], spelling: Spelling) -> Result<Vec<TokenKind>, TokenizerError> {
+/// The bytes that each token stands for.
+fn bytes(tokens: &Strings, kinds: &[TokenKind], spelling: Spelling) -> Result<Slices, TokenizerError> {
+    // Letters take as many bytes as they stand for, or more.
+    let mut bytes = Slices::with_capacity(tokens.len(), tokens.n_bytes());
+    for (index, (text, kind)) in tokens.iter().zip(kinds).enumerate() {
+        match (spelling, kind) {
+            (Spelling::SentencePiece, TokenKind::Byte) => {
+                let byte = byte_in(text);
+                bytes.push(&[byte.ok_or_else(|| TokenizerError::ByteToken { index, text: text.into() })?]);
+            }
+            (Spelling::SentencePiece, TokenKind::Normal | TokenKind::UserDefined) => {
+                bytes.push(text.replace('▁', " ").as_bytes());
+            }
+            (Spelling::ByteLetters, TokenKind::Normal | TokenKind::Byte) => bytes.push_spelled(text),
+            _ => bytes.push(text.as_bytes()),
+        }
+    }
+    Ok(bytes)
+}
+
+fn kinds(meta: &Metadata, tokens: &Strings, spelling: Spelling) -> Result<Vec<TokenKind>, TokenizerError> {
     const KEY: &str = "tokenizer.ggml.token_type";
     let Some(types) = meta.opt_i32s(KEY)? else { return Ok(guessed_kinds(tokens, spelling)) };
     if types.len() != tokens.len() {
@@ -154,8 +147,8 @@ fn kinds(meta: &Metadata, tokens: &[String], spelling: Spelling) -> Result<Vec<T
 }
 
 /// Without types every token is ordinary text, except what a SentencePiece vocabulary must have: byte tokens.
-fn guessed_kinds(tokens: &[String], spelling: Spelling) -> Vec<TokenKind> {
-    let is_byte = |text: &String| spelling == Spelling::SentencePiece && byte_in(text).is_some();
+fn guessed_kinds(tokens: &Strings, spelling: Spelling) -> Vec<TokenKind> {
+    let is_byte = |text: &str| spelling == Spelling::SentencePiece && byte_in(text).is_some();
     tokens.iter().map(|text| if is_byte(text) { TokenKind::Byte } else { TokenKind::Normal }).collect()
 }
 
@@ -174,8 +167,8 @@ struct Slices {
 }
 
 impl Slices {
-    fn with_capacity(n: usize) -> Self {
-        Slices { data: Vec::with_capacity(n * 8), ends: Vec::with_capacity(n) }
+    fn with_capacity(n: usize, n_bytes: usize) -> Self {
+        Slices { data: Vec::with_capacity(n_bytes), ends: Vec::with_capacity(n) }
     }
 
     fn push(&mut self, slice: &[u8]) {

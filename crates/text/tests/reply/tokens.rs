@@ -1,6 +1,6 @@
 //! Markers that a vocabulary has as control tokens.
 
-use minfer_gguf::{Array, Metadata, Value};
+use minfer_gguf::{Array, Metadata, Strings, Value};
 use minfer_text::reply::ReplyFormat;
 use minfer_text::tokenizer::{StreamDecoder, Tokenizer};
 
@@ -9,9 +9,9 @@ fn tokenizer() -> Tokenizer {
     let mut meta = Metadata::new();
     meta.set("tokenizer.ggml.model", Value::String("gpt2".into()));
     meta.set("tokenizer.ggml.pre", Value::String("gpt-2".into()));
-    meta.set("tokenizer.ggml.tokens", Value::Array(Array::String(texts.map(str::to_owned).to_vec())));
+    meta.set("tokenizer.ggml.tokens", Value::Array(Array::String(texts.into_iter().collect())));
     meta.set("tokenizer.ggml.token_type", Value::Array(Array::I32(vec![1, 3, 3, 3, 3])));
-    meta.set("tokenizer.ggml.merges", Value::Array(Array::String(Vec::new())));
+    meta.set("tokenizer.ggml.merges", Value::Array(Array::String(Strings::default())));
     meta.set("tokenizer.ggml.eos_token_id", Value::U32(3));
     Tokenizer::from_metadata(&meta).unwrap()
 }

@@ -50,7 +50,7 @@ pub(crate) fn sentence_piece() -> Metadata {
 }
 
 pub(crate) fn strings<S: Into<String>>(all: impl IntoIterator<Item = S>) -> Value {
-    Value::Array(Array::String(all.into_iter().map(Into::into).collect()))
+    Value::Array(Array::String(all.into_iter().map(Into::into).collect::<Vec<_>>().into()))
 }
 
 pub(crate) fn string(s: &str) -> Value {

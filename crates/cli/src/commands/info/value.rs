@@ -38,7 +38,7 @@ impl Shown<'_> {
     fn array_text(self, array: &Array) -> String {
         let n = if self.full { array.len() } else { array.len().min(MAX_ELEMS) };
         let mut items: Vec<_> = match array {
-            Array::String(texts) => texts[..n].iter().map(|text| self.text(text)).collect(),
+            Array::String(texts) => texts.iter().take(n).map(|text| self.text(text)).collect(),
             Array::Array(arrays) => arrays[..n].iter().map(|array| self.array_text(array)).collect(),
             numbers => elements(numbers, n).iter().map(plain).collect(),
         };
@@ -111,7 +111,7 @@ fn elements(array: &Array, n: usize) -> Vec<Json> {
         Array::F32(v) => each(v, n, json::f32),
         Array::F64(v) => each(v, n, json::f64),
         Array::Bool(v) => each(v, n, Json::from),
-        Array::String(v) => v[..n].iter().map(|text| text.as_str().into()).collect(),
+        Array::String(v) => v.iter().take(n).map(Json::from).collect(),
         Array::Array(_) => Vec::new(),
     }
 }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn arrays_of_every_kind() {
-        let nested = Array::Array(vec![Array::Bool(vec![true]), Array::String(vec!["a".into()])]);
+        let nested = Array::Array(vec![Array::Bool(vec![true]), Array::String(vec!["a"].into())]);
         assert_eq!(shown(&Value::Array(nested)), ("[[true], [\"a\"]]".into(), json!([[true], ["a"]])));
         assert_eq!(
             shown(&Value::Array(Array::F32(vec![f32::INFINITY, 0.5]))),
