@@ -373,6 +373,9 @@ async function phone(browser, url) {
   const { page, faults, close } = await openPage(browser, url, { viewport: { width: 375, height: 720 }, hasTouch: true, colorScheme: "dark" });
   try {
     await noOverflow(page, "phone");
+    const labels = page.locator(".step-form label span, .colours label span");
+    const widths = await labels.evaluateAll((all) => all.map((it) => it.getBoundingClientRect().width));
+    assert.ok(widths.length === 3 && widths.every((width) => width > 20), `labels are as wide as their words: ${widths}`);
     await page.locator(".is-folded .hit").first().tap();
     for (const name of ["Node", "Run", "Memory", "Compare"]) {
       await page.getByRole("tab", { name }).click();
