@@ -1,5 +1,8 @@
 //! A call with a tag for each parameter, as Qwen3-Coder writes it. The arguments are made into JSON here: a parameter is
 //! text if its schema says so, else whatever JSON it is.
+//!
+//! A text may have its own closing tag in it, as that of a file can: a closing tag ends a text only where the call goes on
+//! behind it, with another parameter or its end. What is no text ends at the first one.
 
 use super::Tools;
 use super::format::Tags;
@@ -8,6 +11,9 @@ use super::input::{Found, Input, Start, find, starts};
 use super::region::Step;
 use super::sink::Sink;
 use super::tools::{Kind, escaped, value_json};
+
+/// Longer blanks behind a closing tag are not looked past: it ends the text.
+const MAX_BLANK_BYTES: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
@@ -23,6 +29,15 @@ enum Part {
     Text,
     /// A value that is read whole.
     Whole,
+}
+
+/// Whether a text ends at a closing tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Yes,
+    No,
+    /// Too little has come to tell.
+    Open,
 }
 
 #[derive(Clone, Debug)]
@@ -154,13 +169,42 @@ impl TagCall {
         Step::Again
     }
 
+    /// Whether a closing tag ends a text, given what comes behind it.
+    fn ends_before(&self, behind: &str) -> End {
+        let rest = behind.trim_start();
+        if behind.len() - rest.len() > MAX_BLANK_BYTES {
+            return End::Yes;
+        }
+        let next = [self.tags.param_open, self.tags.fn_close];
+        match (starts(rest, &next), starts(rest, self.region_close)) {
+            (Start::With(_), _) | (_, Start::With(_)) => End::Yes,
+            (Start::Open, _) | (_, Start::Open) => End::Open,
+            (Start::Other, Start::Other) => End::No,
+        }
+    }
+
     fn step_text(&mut self, input: &mut Input, sink: &mut Sink) -> Step {
         match find(input.rest(), self.tags.param_close) {
             Found::At(at, close) => {
-                sink.arguments(format!("{}\"", escaped(&input.take(at))));
-                input.take(close.len());
-                self.part = Part::Next;
-                Step::Again
+                let n_with_close = at + close.len();
+                match self.ends_before(&input.rest()[n_with_close..]) {
+                    End::Yes => {
+                        sink.arguments(format!("{}\"", escaped(&input.take(at))));
+                        input.take(close.len());
+                        self.part = Part::Next;
+                        Step::Again
+                    }
+                    End::No => {
+                        sink.arguments(escaped(&input.take(n_with_close)));
+                        Step::Again
+                    }
+                    End::Open => {
+                        if at > 0 {
+                            sink.arguments(escaped(&input.take(at)));
+                        }
+                        Step::Wait
+                    }
+                }
             }
             Found::Safe(0) => Step::Wait,
             Found::Safe(n) => {

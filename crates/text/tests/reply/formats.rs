@@ -212,6 +212,40 @@ fn arguments_that_are_not_json_end_the_call_as_incomplete() {
 }
 
 #[test]
+fn a_text_may_have_its_own_closing_tag_in_it() {
+    let call = |value: &str| {
+        format!(
+            "<tool_call>\n<function=edit>\n<parameter=path>\n{value}\n</parameter>\n<parameter=n>\n3\n\
+             </parameter>\n</function>\n</tool_call>"
+        )
+    };
+    for value in [
+        "a</parameter>b",
+        "</parameter>",
+        "a\n</parameter>\n\n</parameter> c",
+        "<function=x>\n<parameter=y>\n1\n</parameter>\n</functionary>",
+        "</parameter></parameter></parameter>x",
+        "\n</parameter></tool_cal",
+    ] {
+        let reply = read(format("qwen3-coder"), &call(value));
+        assert_eq!(reply.called(), [("edit".to_owned(), json!({"path": value, "n": 3}))], "{value:?}");
+        assert_eq!(reply.content, "");
+    }
+    let glm = "<tool_call>edit\n<arg_key>path</arg_key>\n<arg_value>a</arg_value>b</arg_value>\n</tool_call>";
+    assert_eq!(read(format("glm"), glm).called(), [("edit".to_owned(), json!({"path": "a</arg_value>b"}))]);
+    // What looks like the rest of a call ends it: nobody can tell them apart.
+    let cut = read(format("qwen3-coder"), &call("a</parameter></function> b"));
+    assert_eq!(cut.calls[0].arguments, "{\"path\": \"a\"}");
+    // Blanks are not looked past for ever.
+    let blanks = "<function=edit><parameter=path>a</parameter>".to_owned() + &" ".repeat(1000) + "b";
+    let reply = read(format("qwen3-coder"), &blanks);
+    assert_eq!(
+        (reply.calls[0].arguments.as_str(), reply.calls[0].is_complete),
+        ("{\"path\": \"a\"", Some(false))
+    );
+}
+
+#[test]
 fn parameters_have_the_type_of_the_schema() {
     let text = "<function=edit><parameter=path>12</parameter><parameter=n>12</parameter><parameter=note>None</parameter>\
                 <parameter=more>{\"a\": True}</parameter><parameter=flag>False</parameter></function>";
