@@ -71,19 +71,29 @@ impl Places {
         }
     }
 
+    /// `x{1,3}` as `x(x(x)?)?`: a copy leads to the next one only, or the links would be as many as the square of the copies.
     fn repeat(&mut self, inner: &Node, min: u32, max: Option<u32>) -> Option<Part> {
         let n_copies = max.unwrap_or(min.max(1));
-        let mut whole = Part { first: Vec::new(), last: Vec::new(), is_nullable: true };
+        let mut whole = Part { first: Vec::new(), last: Vec::new(), is_nullable: min == 0 };
+        let mut before: Vec<u32> = Vec::new();
         for copy in 0..n_copies {
-            let mut part = self.add(inner)?;
+            let part = self.add(inner)?;
+            whole.is_nullable |= part.is_nullable;
             if part.first.is_empty() {
                 break;
             }
-            part.is_nullable |= copy >= min;
             if max.is_none() && copy + 1 == n_copies {
-                self.link(&part.last.clone(), &part.first.clone());
+                self.link(&part.last, &part.first);
             }
-            whole = self.join(whole, part);
+            self.link(&before, &part.first);
+            if copy == 0 {
+                whole.first = part.first;
+            }
+            if copy < min && !part.is_nullable {
+                whole.last.clear();
+            }
+            whole.last.extend(&part.last);
+            before = part.last;
         }
         Some(whole)
     }

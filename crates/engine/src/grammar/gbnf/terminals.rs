@@ -2,7 +2,8 @@
 //!
 //! At first every regular part, as large as it is, becomes one. Those that would take something away from others are cut
 //! into their parts, until none does; single characters never do. Large terminals are what makes masks fast: the parser has
-//! an automaton for each.
+//! an automaton for each. So a sequence loses its first part only, at first: a comma that is taken away from others is no
+//! reason to cut the text behind it as well, whose pieces would then be taken away from by others.
 
 use std::collections::HashMap;
 
@@ -13,6 +14,9 @@ use super::regular::{Grammar, Node};
 /// Work for finding out what overlaps; when it is spent, terminals are cut without asking.
 const BUDGET: usize = 4_000_000;
 const MAX_TERMINALS: usize = 400;
+/// So often sequences lose their first part only; then, and where they are longer than this, they are cut into all parts.
+const MAX_ROUNDS: usize = 24;
+const MAX_STEPWISE: usize = 64;
 
 /// A part of a rule of terminals.
 #[derive(Clone, Debug)]
@@ -50,9 +54,12 @@ pub(super) fn cut(grammar: &Grammar) -> Cut {
     let mut all_small = false;
     let mut small: std::collections::HashSet<Node> = std::collections::HashSet::new();
     let mut budget = BUDGET;
+    let mut n_rounds = 0;
     loop {
         let mut terminals = Terminals::default();
-        let mut cutter = |node: &Node| part(node, &mut terminals, &|n| all_small || small.contains(n));
+        let is_small = |node: &Node| all_small || small.contains(node);
+        let how = How { is_small: &is_small, is_stepwise: !all_small && n_rounds < MAX_ROUNDS };
+        let mut cutter = |node: &Node| part(node, &mut terminals, &how);
         let bodies: Vec<Part> = grammar.bodies.iter().map(&mut cutter).collect();
         let cut = Cut { bodies, terminals };
         let found = overlapping(&cut, &mut budget);
@@ -61,36 +68,47 @@ pub(super) fn cut(grammar: &Grammar) -> Cut {
         }
         all_small = budget == 0 || cut.terminals.nodes.len() > MAX_TERMINALS;
         small.extend(found.into_iter().map(|t| cut.terminals.nodes[t].clone()));
+        n_rounds += 1;
     }
 }
 
-/// A node's terminals; one that `is_small` is cut into its parts.
-fn part(node: &Node, terminals: &mut Terminals, is_small: &dyn Fn(&Node) -> bool) -> Part {
-    let is_one = matches!(node, Node::Chars(_)) || node.is_regular() && !is_small(node);
+/// What is cut, and how.
+struct How<'a> {
+    is_small: &'a dyn Fn(&Node) -> bool,
+    is_stepwise: bool,
+}
+
+/// A node's terminals; one that is small is cut into its parts.
+fn part(node: &Node, terminals: &mut Terminals, how: &How<'_>) -> Part {
+    let is_one = matches!(node, Node::Chars(_)) || node.is_regular() && !(how.is_small)(node);
     if is_one && *node != Node::empty() {
         return Part::Terminal(terminals.number(node));
     }
     match node {
         Node::Rule(rule) => Part::Rule(*rule),
+        Node::Seq(all) if node.is_regular() && how.is_stepwise && (2..=MAX_STEPWISE).contains(&all.len()) => {
+            let rest = Node::seq(all[1..].iter().cloned());
+            Part::Seq(vec![part(&all[0], terminals, how), part(&rest, terminals, how)])
+        }
         Node::Seq(all) if node.is_regular() => {
-            Part::Seq(all.iter().map(|n| part(n, terminals, is_small)).collect())
+            Part::Seq(all.iter().map(|n| part(n, terminals, how)).collect())
         }
         Node::Seq(all) => {
             // Neighbours that are regular are one terminal.
             let runs = all.chunk_by(|a, b| a.is_regular() && b.is_regular());
             let runs = runs.map(|run| Node::seq(run.iter().cloned()));
-            Part::Seq(runs.map(|n| part(&n, terminals, is_small)).collect())
+            Part::Seq(runs.map(|n| part(&n, terminals, how)).collect())
         }
         Node::Alt(all) if node.is_regular() => {
-            Part::Alt(all.iter().map(|n| part(n, terminals, is_small)).collect())
+            Part::Alt(all.iter().map(|n| part(n, terminals, how)).collect())
         }
         Node::Alt(all) => {
             let (regular, other): (Vec<&Node>, Vec<&Node>) = all.iter().partition(|n| n.is_regular());
             let joined = (!regular.is_empty()).then(|| Node::alt(regular.into_iter().cloned()));
             let all = joined.iter().chain(other);
-            Part::Alt(all.map(|n| part(n, terminals, is_small)).collect())
+            Part::Alt(all.map(|n| part(n, terminals, how)).collect())
         }
-        Node::Repeat(inner, min, max) => Part::Repeat(Box::new(part(inner, terminals, is_small)), *min, *max),
+        Node::Repeat(inner, min, max) => Part::Repeat(Box::new(part(inner, terminals, how)), *min, *max),
         Node::Chars(_) => Part::Terminal(terminals.number(node)),
     }
 }

@@ -56,6 +56,12 @@ fn terminals_are_large_where_they_may_be() {
     // A word ends where a bracket or a comma begins, so it is one terminal; nothing depends on where it ends.
     let lark = to_lark("root ::= \"(\" (item (\",\" item)*)? \")\"\nitem ::= [a-z]+ | root").unwrap();
     assert!(lark.contains(": /(?:[a-z])+/"), "{lark}");
+    // The comma of a list is taken away from the one before a key, and the text behind it stays whole.
+    let pairs = "root ::= \"{\" pair (\",\" pair)* \"}\" | \"[\" item (\",\" item)* \"]\"\n\
+                 pair ::= text \":\" root\nitem ::= text | root\ntext ::= \"'\" [a-z]* \"'\"";
+    let lark = to_lark(pairs).unwrap();
+    assert!(lark.contains(": /\\x{27}(?:[a-z])*\\x{27}\\x{3A}/\n"), "{lark}");
+    assert!(lark.contains(": /\\x{27}(?:[a-z])*\\x{27}/\n"), "{lark}");
     // Here the letter after the word is one of its own letters, so it has to be cut.
     let lark = to_lark("root ::= \"(\" root \")\" | [a-z]+ \"x\" root?").unwrap();
     assert!(!lark.contains("[a-z])+"), "{lark}");
