@@ -273,8 +273,8 @@ fn read_f32(at: &Location, out: &mut [f32], staging: &mut Vec<u8>) -> Result<(),
     for (i, out) in out.chunks_mut(STAGED_ELEMS).enumerate() {
         staging.resize(out.len() * 4, 0);
         at.0.read(at.1 + i * STAGED_ELEMS * 4, staging)?;
-        for (x, bytes) in out.iter_mut().zip(staging.chunks_exact(4)) {
-            *x = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        for (x, bytes) in out.iter_mut().zip(staging.as_chunks().0) {
+            *x = f32::from_le_bytes(*bytes);
         }
     }
     Ok(())
