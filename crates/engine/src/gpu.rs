@@ -61,7 +61,7 @@ pub enum CacheRefusal {
         layer: usize,
         /// What its keys take.
         bytes: usize,
-        /// The limit.
+        /// What keys may take there.
         most: usize,
         /// Positions that fit.
         n_positions: usize,
@@ -75,11 +75,12 @@ pub(crate) fn cache_refusal(driver: &dyn BackendDriver, layers: &[KvSpec]) -> Op
         if let Support::No(reason) = driver.supports_op(&store, spec.kv_type.tensor_type()) {
             return Some(CacheRefusal::Type { kv_type: spec.kv_type.dtype().name(), reason });
         }
-        let most = driver.max_kv_bytes()?;
-        let block = [KvPart::K, KvPart::V].map(|part| driver.kv_block_bytes(spec, part)).into_iter().max()?;
-        let bytes = block.saturating_mul(spec.n_blocks);
-        let n_positions = most / block.max(1) * spec.block;
-        (bytes > most).then_some(CacheRefusal::Size { layer, bytes, most, n_positions })
+        let parts = [KvPart::K, KvPart::V];
+        let n_blocks = parts.iter().filter_map(|part| driver.max_kv_blocks(spec, *part)).min()?;
+        let block = parts.iter().map(|part| driver.kv_block_bytes(spec, *part)).max()?;
+        let (bytes, most) = (block.saturating_mul(spec.n_blocks), block.saturating_mul(n_blocks));
+        let n_positions = n_blocks.saturating_mul(spec.block);
+        (spec.n_blocks > n_blocks).then_some(CacheRefusal::Size { layer, bytes, most, n_positions })
     })
 }
 
@@ -180,7 +181,7 @@ mod tests {
         let driver = NullDriver::new(GPU).limiting_kv(10_000);
         assert_eq!(cache_refusal(&driver, &[layer(2), layer(2)]), None);
         let refusal = cache_refusal(&driver, &[layer(2), layer(3)]);
-        let size = CacheRefusal::Size { layer: 1, bytes: 3 * 4096, most: 10_000, n_positions: 64 };
+        let size = CacheRefusal::Size { layer: 1, bytes: 3 * 4096, most: 2 * 4096, n_positions: 64 };
         assert_eq!(refusal, Some(size));
         assert!(size.to_string().contains("64 positions fit"), "{size}");
         let driver = NullDriver::new(GPU).refusing(&[OpKind::KvcacheStore]);

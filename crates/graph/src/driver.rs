@@ -272,8 +272,9 @@ pub trait BackendDriver: Send + Sync {
         spec.block_bytes()
     }
 
-    /// Most bytes of one layer's keys or values; `None` where only memory is a limit.
-    fn max_kv_bytes(&self) -> Option<usize> {
+    /// Most blocks that a layer's keys, or values, can have; `None` where only memory is a limit.
+    fn max_kv_blocks(&self, spec: &KvSpec, part: KvPart) -> Option<usize> {
+        let _ = (spec, part);
         None
     }
 

@@ -201,11 +201,11 @@ fn memory_that_cannot_be_had_is_an_error_with_the_figures_and_the_node() {
 
 #[test]
 fn an_operand_over_the_limit_of_a_binding_is_an_error_that_names_the_node() {
-    // A weight is cut into parts, so that only a region of the cache is too large.
-    let Some(driver) = open(Faults { binding: Some(4 << 10), ..Faults::default() }) else { return };
+    // Weights are cut into parts and regions of the cache into pieces, so that only a block of them is too large.
+    let Some(driver) = open(Faults { binding: Some(2 << 10), ..Faults::default() }) else { return };
     let error = Runner::new(driver).step(&GOOD).unwrap_err().to_string();
-    assert!(error.contains("lets a kernel see 4096 bytes as one operand"), "{error}");
-    assert!(error.contains("node '0.k_store' (KvcacheStore)"), "{error}");
+    assert!(error.contains("lets a kernel see 2048 bytes as one operand"), "{error}");
+    assert!(error.contains("node '0.k_store' (KvcacheStore on "), "{error}");
 }
 
 #[test]

@@ -7,10 +7,10 @@ use minfer_gguf::TensorType;
 
 use crate::backend::Backend;
 use crate::driver::{
-    AttnSpan, BackendDriver, Buffer, FaultAt, KernelFault, PrepareJob, Prepared, Support, WeightSource,
-    WeightUse,
+    AttnSpan, BackendDriver, Buffer, FaultAt, KernelFault, KvSpec, PrepareJob, Prepared, Support,
+    WeightSource, WeightUse,
 };
-use crate::op::{Op, OpKind};
+use crate::op::{KvPart, Op, OpKind};
 use crate::testing::reference::HostBuffer;
 
 /// Claims every op except those refused; every step succeeds and writes nothing.
@@ -89,8 +89,8 @@ impl BackendDriver for NullDriver {
         Support::Yes
     }
 
-    fn max_kv_bytes(&self) -> Option<usize> {
-        self.max_kv_bytes
+    fn max_kv_blocks(&self, spec: &KvSpec, part: KvPart) -> Option<usize> {
+        self.max_kv_bytes.map(|bytes| bytes / self.kv_block_bytes(spec, part).max(1))
     }
 
     fn allocate(&self, bytes: usize) -> Result<Arc<dyn Buffer>, KernelFault> {

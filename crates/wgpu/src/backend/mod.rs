@@ -4,6 +4,7 @@ mod claims;
 mod execute;
 mod places;
 mod prepare;
+mod region;
 mod weights;
 mod windows;
 
@@ -14,10 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use minfer_gguf::TensorType;
 use minfer_graph::{
-    AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, InPlace, KernelFault, KvSpec, NodeId, Op, OpKind,
-    PrepareJob, Prepared, Support, WeightBytes, WeightRef, WeightSource, WeightUse,
+    AttnSpan, Backend, BackendDriver, Buffer, ComputeGraph, InPlace, KernelFault, KvPart, KvSpec, NodeId, Op,
+    OpKind, PrepareJob, Prepared, Support, WeightBytes, WeightRef, WeightSource, WeightUse,
 };
 
+use self::region::Region;
 use self::weights::WeightCache;
 use crate::device::{Adapter, Counts, Device, DeviceKind, GpuBuffer, Span, WgpuOptions};
 use crate::error::DeviceError;
@@ -124,9 +126,13 @@ impl BackendDriver for WgpuDriver {
         Ok(Arc::new(GpuBuffer::zeroed(&self.shared.device, bytes)?))
     }
 
-    fn max_kv_bytes(&self) -> Option<usize> {
-        let device = &self.shared.device;
-        Some(device.max_binding_bytes().min(device.max_buffer_bytes()))
+    fn max_kv_blocks(&self, spec: &KvSpec, part: KvPart) -> Option<usize> {
+        Some(region::max_blocks(&self.shared.device, self.kv_block_bytes(spec, part)))
+    }
+
+    fn allocate_kv(&self, spec: &KvSpec, part: KvPart) -> Result<Arc<dyn Buffer>, KernelFault> {
+        let block_bytes = self.kv_block_bytes(spec, part);
+        Ok(Arc::new(Region::zeroed(&self.shared.device, spec, block_bytes)?))
     }
 
     fn weight_bytes(

@@ -6,6 +6,7 @@ use minfer_graph::{ComputeGraph, KernelFault, KvPart, Node, NodeId, Op, PrepareJ
 
 use super::Shared;
 use super::execute::{GpuPrepared, Step};
+use super::region::{self, Region};
 use super::weights::{Matrix, Vector};
 use crate::device::{Device, Dispatch, GpuBuffer, Span};
 use crate::kernels::elementwise::{Binary, Unary};
@@ -139,8 +140,8 @@ impl Maker<'_> {
         self.value(self.source(node, i)?)
     }
 
-    fn kv(&self, layer: usize, part: KvPart) -> Result<Span, KernelFault> {
-        Span::whole(self.job.memory.kv(layer, part)?)
+    fn kv(&self, layer: usize, part: KvPart) -> Result<Arc<Region>, KernelFault> {
+        region::of(self.job.memory.kv(layer, part)?, layer, part)
     }
 
     fn weight_name<'n>(&self, node: &'n Node, i: usize) -> Result<&'n str, KernelFault> {

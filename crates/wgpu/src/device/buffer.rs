@@ -190,6 +190,7 @@ impl Span {
     }
 
     /// The whole of a buffer.
+    #[cfg(test)]
     pub(crate) fn whole(buffer: Arc<dyn Buffer>) -> Result<Span, KernelFault> {
         let bytes = buffer.bytes();
         Span::new(buffer, 0, bytes)

@@ -135,6 +135,11 @@ impl Device {
         self.faults.binding.map_or(most, |limit| limit.min(most))
     }
 
+    /// Most operands that a kernel may have.
+    pub(crate) fn max_bindings(&self) -> usize {
+        self.limits.max_storage_buffers_per_shader_stage as usize
+    }
+
     /// Most bytes that one buffer may have.
     pub(crate) fn max_buffer_bytes(&self) -> usize {
         self.limits.max_buffer_size as usize

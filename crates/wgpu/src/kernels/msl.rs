@@ -87,27 +87,41 @@ fn norm() -> Case {
     }
 }
 
-fn attend() -> Case {
+fn attend(n_pieces: usize) -> Case {
     let (n, heads, kv_heads, head_dim, block, n_blocks) = (2u32, 4u32, 2u32, 32u32, 32u32, 3u32);
     let region = (n_blocks * block * kv_heads * head_dim) as usize;
     let q = (n * heads * head_dim) as usize;
-    let operands = vec![
-        floats(1, q),
-        halves(2, region),
-        halves(3, region),
-        ints(&[2, 0, 1]),
-        ints(&[0, 0]),
-        ints(&[70, 71]),
-        vec![0; 4 * q],
-        vec![0; 16],
-    ];
+    let mut operands =
+        vec![floats(1, q), ints(&[2, 0, 1]), ints(&[0, 0]), ints(&[70, 71]), vec![0; 4 * q], vec![0; 16]];
+    let piece_blocks = n_blocks.div_ceil(n_pieces as u32);
+    let piece_bytes = 2 * region / n_blocks as usize * piece_blocks as usize;
+    for region in [halves(2, region), halves(3, region)] {
+        operands.extend(region.chunks(piece_bytes).map(<[u8]>::to_vec));
+    }
     let scale = 0.3f32.to_bits();
     Case {
-        kernel: attention::attention(KvType::F16),
+        kernel: attention::attention(KvType::F16, n_pieces),
         operands,
-        words: vec![0, n, heads, kv_heads, head_dim, block, n_blocks, n_blocks, 1, 0, 0, 0, 0, 0, scale],
+        words: vec![
+            0,
+            n,
+            heads,
+            kv_heads,
+            head_dim,
+            block,
+            n_blocks,
+            n_blocks,
+            1,
+            0,
+            0,
+            0,
+            0,
+            0,
+            scale,
+            piece_blocks,
+        ],
         groups: grid(n as usize, heads),
-        results: vec![(6, false)],
+        results: vec![(4, false)],
     }
 }
 
@@ -130,18 +144,18 @@ fn store(style: RopeStyle) -> Case {
         floats(2, (total * n) as usize),
         ints(&[5, 100_000]),
         ints(&[3, 40]),
-        region.clone(),
-        region,
         vec![0; (4 * q_dim * n) as usize],
         vec![0; 16],
+        region.clone(),
+        region,
     ];
     let one = 1.0f32.to_bits();
     Case {
-        kernel: rope::bias_rope_store(style, true, KvType::F16),
+        kernel: rope::bias_rope_store(style, true, KvType::F16, 1),
         operands,
-        words: vec![0, n, q_dim, 1, head_dim, head_dim, block, n_slots, 0, 0, 0, 0, one],
+        words: vec![0, n, q_dim, 1, head_dim, head_dim, block, n_slots, 0, 0, 0, 0, one, 2],
         groups: threads((n * total / 2) as usize),
-        results: vec![(7, false), (5, true), (6, true)],
+        results: vec![(5, false), (7, true), (8, true)],
     }
 }
 
@@ -304,7 +318,7 @@ fn kernels_in_metals_language_give_what_the_device_gives() {
     let device = Device::open(&options).unwrap();
     let styles = [RopeStyle::Neox, RopeStyle::Interleaved].map(store);
     let products = [(1, Sums::Alone), (3, Sums::Shared), (20, Sums::Alone)].map(|(n, sums)| product(n, sums));
-    let cases = products.into_iter().chain([norm(), attend()]).chain(styles);
+    let cases = products.into_iter().chain([norm(), attend(1), attend(2)]).chain(styles);
     for case in cases {
         let expected = on_device(&device, &case);
         let found = on_processor(&folder, &case, "forward");

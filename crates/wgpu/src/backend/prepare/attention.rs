@@ -64,11 +64,13 @@ impl Maker<'_> {
             word(spec.n_slots())?,
             x.start(),
             slots.start(),
+            word(region.piece_blocks())?,
         ];
-        let status = self.status.clone();
+        let (status, pieces) = (self.status.clone(), region.spans()?);
         let groups = kernels::threads(n * spec.n_kv_heads * spec.head_dim / 2);
-        let kernel = kernels::attention::store(part, spec.kv_type);
-        self.dispatch(&kernel, &[&x, &slots, &region, &status], &words, groups)
+        let kernel = kernels::attention::store(part, spec.kv_type, pieces.len());
+        let operands: Vec<_> = [&x, &slots, &status].into_iter().chain(&pieces).collect();
+        self.dispatch(&kernel, &operands, &words, groups)
     }
 
     pub(super) fn bias_rope_store(&mut self, node: &Node) -> Result<(), KernelFault> {
@@ -95,10 +97,12 @@ impl Maker<'_> {
             slots.start(),
             out.start(),
             magnitude.to_bits(),
+            word(k.piece_blocks())?,
         ];
-        let status = self.status.clone();
-        let operands = [&turns, &biases, &qkv, &positions, &slots, &k, &v, &out, &status];
-        let kernel = kernels::rope::bias_rope_store(rope.style, *bias, spec.kv_type);
+        let (status, keys, values) = (self.status.clone(), k.spans()?, v.spans()?);
+        let others = [&turns, &biases, &qkv, &positions, &slots, &out, &status];
+        let operands: Vec<_> = others.into_iter().chain(&keys).chain(&values).collect();
+        let kernel = kernels::rope::bias_rope_store(rope.style, *bias, spec.kv_type, keys.len());
         self.dispatch(&kernel, &operands, &words, kernels::threads(n * dims.total() / 2))
     }
 
@@ -134,10 +138,12 @@ impl Maker<'_> {
             lens.start(),
             out.start(),
             attn.scale.to_bits(),
+            word(k.piece_blocks())?,
         ];
-        let status = self.status.clone();
-        let operands = [&q, &k, &v, &table, &rows, &lens, &out, &status];
-        let kernel = kernels::attention::attention(spec.kv_type);
+        let (status, keys, values) = (self.status.clone(), k.spans()?, v.spans()?);
+        let others = [&q, &table, &rows, &lens, &out, &status];
+        let operands: Vec<_> = others.into_iter().chain(&keys).chain(&values).collect();
+        let kernel = kernels::attention::attention(spec.kv_type, keys.len());
         self.dispatch(&kernel, &operands, &words, kernels::grid(n, word(attn.n_heads)?))
     }
 }

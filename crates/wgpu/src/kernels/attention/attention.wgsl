@@ -6,7 +6,7 @@
 // Order, which depends on nothing but the position: spans are counted from position 0; within a span scores are summed by
 // element, weights and weighted values by position; spans are merged one after the other.
 // Limits: head_dim even, at most 256. What points outside is reported, and then the token's output means nothing.
-// Generated constants: F16, MAX_X. Needs: cache, report.
+// Generated constants: F16, PIECES, MAX_X; regions: keys, values. Needs: cache, report.
 
 struct Params {
   node: u32,
@@ -24,17 +24,16 @@ struct Params {
   lens_start: u32,
   out_start: u32,
   scale: f32,
+  piece_blocks: u32,
 }
 
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read_write> q: array<f32>;
-@group(0) @binding(1) var<storage, read_write> keys: array<u32>;
-@group(0) @binding(2) var<storage, read_write> values: array<u32>;
-@group(0) @binding(3) var<storage, read_write> table: array<i32>;
-@group(0) @binding(4) var<storage, read_write> seq_rows: array<i32>;
-@group(0) @binding(5) var<storage, read_write> kv_lens: array<i32>;
-@group(0) @binding(6) var<storage, read_write> out: array<f32>;
-@group(0) @binding(7) var<storage, read_write> status: array<atomic<u32>>;
+@group(0) @binding(1) var<storage, read_write> table: array<i32>;
+@group(0) @binding(2) var<storage, read_write> seq_rows: array<i32>;
+@group(0) @binding(3) var<storage, read_write> kv_lens: array<i32>;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
+@group(0) @binding(5) var<storage, read_write> status: array<atomic<u32>>;
 
 const SPAN = 64u;
 
@@ -43,18 +42,18 @@ var<workgroup> scores: array<f32, SPAN>;
 var<workgroup> slots: array<u32, SPAN>;
 var<workgroup> bounds: vec2u;
 
-fn read_key(at: u32) -> vec2f {
+fn read_key(piece: u32, at: u32) -> vec2f {
   if (F16) {
-    return unpack2x16float(keys[at]);
+    return unpack2x16float(keys_word(piece, at));
   }
-  return vec2f(bitcast<f32>(keys[2u * at]), bitcast<f32>(keys[2u * at + 1u]));
+  return vec2f(bitcast<f32>(keys_word(piece, 2u * at)), bitcast<f32>(keys_word(piece, 2u * at + 1u)));
 }
 
-fn read_value(at: u32) -> vec2f {
+fn read_value(piece: u32, at: u32) -> vec2f {
   if (F16) {
-    return unpack2x16float(values[at]);
+    return unpack2x16float(values_word(piece, at));
   }
-  return vec2f(bitcast<f32>(values[2u * at]), bitcast<f32>(values[2u * at + 1u]));
+  return vec2f(bitcast<f32>(values_word(piece, 2u * at)), bitcast<f32>(values_word(piece, 2u * at + 1u)));
 }
 
 // Column of the table and positions seen, within what there is.
@@ -82,10 +81,11 @@ fn slot_of(row: u32, position: u32) -> u32 {
 }
 
 fn score(slot: u32, kv_head: u32) -> f32 {
+  let piece = piece_of(slot);
   let first = key_pair(slot, kv_head, 0u);
   var sum = vec2f(0.0);
   for (var i = 0u; i < p.head_dim / 2u; i++) {
-    sum = fma(vec2f(query[2u * i], query[2u * i + 1u]), read_key(first + i * p.block_len), sum);
+    sum = fma(vec2f(query[2u * i], query[2u * i + 1u]), read_key(piece, first + i * p.block_len), sum);
   }
   return (sum.x + sum.y) * p.scale;
 }
@@ -138,7 +138,8 @@ fn main(@builtin(workgroup_id) wg: vec3u, @builtin(local_invocation_index) threa
       if (pair < p.head_dim / 2u) {
         var span_sum = vec2f(0.0);
         for (var i = 0u; i < n_seen; i++) {
-          span_sum = fma(vec2f(scores[i]), read_value(value_pair(slots[i], kv_head, pair)), span_sum);
+          let v = read_value(piece_of(slots[i]), value_pair(slots[i], kv_head, pair));
+          span_sum = fma(vec2f(scores[i]), v, span_sum);
         }
         sums[j] = fma(sums[j], vec2f(keep), span_sum * take);
       }

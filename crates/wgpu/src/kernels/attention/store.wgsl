@@ -2,7 +2,7 @@
 //
 // Shapes: x: [n_kv_heads * head_dim, n] f32, slots: [n] i32, region: as cache.wgsl says. Threads: each writes a pair of
 // elements. A slot outside `0..n_slots` is reported and nothing is written for it.
-// Generated constants: KEYS, F16, MAX_X. Needs: cache, report.
+// Generated constants: KEYS, F16, PIECES, MAX_X; region: region. Needs: cache, report.
 
 struct Params {
   node: u32,
@@ -13,13 +13,13 @@ struct Params {
   n_slots: u32,
   x_start: u32,
   slots_start: u32,
+  piece_blocks: u32,
 }
 
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read_write> x: array<f32>;
 @group(0) @binding(1) var<storage, read_write> slots: array<i32>;
-@group(0) @binding(2) var<storage, read_write> region: array<u32>;
-@group(0) @binding(3) var<storage, read_write> status: array<atomic<u32>>;
+@group(0) @binding(2) var<storage, read_write> status: array<atomic<u32>>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wg: vec3u, @builtin(local_invocation_index) thread: u32) {
@@ -42,14 +42,14 @@ fn main(@builtin(workgroup_id) wg: vec3u, @builtin(local_invocation_index) threa
   if (KEYS) {
     to_at = key_pair(slot, head, pair);
   }
-  write_pair(to_at, vec2f(x[from_at], x[from_at + 1u]));
+  write_pair(piece_of(slot), to_at, vec2f(x[from_at], x[from_at + 1u]));
 }
 
-fn write_pair(at: u32, v: vec2f) {
+fn write_pair(piece: u32, at: u32, v: vec2f) {
   if (F16) {
-    region[at] = pack2x16float(v);
+    set_region_word(piece, at, pack2x16float(v));
   } else {
-    region[2u * at] = bitcast<u32>(v.x);
-    region[2u * at + 1u] = bitcast<u32>(v.y);
+    set_region_word(piece, 2u * at, bitcast<u32>(v.x));
+    set_region_word(piece, 2u * at + 1u, bitcast<u32>(v.y));
   }
 }

@@ -3,7 +3,7 @@
 // Shapes: qkv: [q + 2 kv, n] f32, positions, slots: [n] i32, biases: [q + 2 kv] f32, keys and values: as cache.wgsl says,
 // out: [q, n] f32, the rotated query. Threads: each makes a pair of neighbours of the query, the key or the value.
 // A negative position or a slot outside `0..n_slots` is reported.
-// Generated constants: NEOX, BIAS, F16, MAX_X. Needs: cos_sin, turn, cache, report.
+// Generated constants: NEOX, BIAS, F16, PIECES, MAX_X; regions: keys, values. Needs: cos_sin, turn, cache, report.
 
 struct Params {
   node: u32,
@@ -19,6 +19,7 @@ struct Params {
   slots_start: u32,
   out_start: u32,
   magnitude: f32,
+  piece_blocks: u32,
 }
 
 var<immediate> p: Params;
@@ -27,10 +28,8 @@ var<immediate> p: Params;
 @group(0) @binding(2) var<storage, read_write> qkv: array<f32>;
 @group(0) @binding(3) var<storage, read_write> positions: array<i32>;
 @group(0) @binding(4) var<storage, read_write> slots: array<i32>;
-@group(0) @binding(5) var<storage, read_write> keys: array<u32>;
-@group(0) @binding(6) var<storage, read_write> values: array<u32>;
-@group(0) @binding(7) var<storage, read_write> out: array<f32>;
-@group(0) @binding(8) var<storage, read_write> status: array<atomic<u32>>;
+@group(0) @binding(5) var<storage, read_write> out: array<f32>;
+@group(0) @binding(6) var<storage, read_write> status: array<atomic<u32>>;
 
 // An element of the projection with its bias.
 fn biased(column: u32, i: u32) -> f32 {
@@ -84,7 +83,7 @@ fn main(@builtin(workgroup_id) wg: vec3u, @builtin(local_invocation_index) threa
   if (element >= p.q_dim + kv_dim) {
     let head = (element - p.q_dim - kv_dim) / p.head_dim;
     let v = vec2f(biased(column, element), biased(column, element + 1u));
-    write_value(value_pair(slot, head, i / 2u), v);
+    write_value(piece_of(slot), value_pair(slot, head, i / 2u), v);
     return;
   }
   let head_at = element - i;
@@ -94,23 +93,23 @@ fn main(@builtin(workgroup_id) wg: vec3u, @builtin(local_invocation_index) threa
     out[p.out_start + t * p.q_dim + element + 1u] = v.y;
     return;
   }
-  write_key(key_pair(slot, (element - p.q_dim) / p.head_dim, i / 2u), v);
+  write_key(piece_of(slot), key_pair(slot, (element - p.q_dim) / p.head_dim, i / 2u), v);
 }
 
-fn write_key(at: u32, v: vec2f) {
+fn write_key(piece: u32, at: u32, v: vec2f) {
   if (F16) {
-    keys[at] = pack2x16float(v);
+    set_keys_word(piece, at, pack2x16float(v));
   } else {
-    keys[2u * at] = bitcast<u32>(v.x);
-    keys[2u * at + 1u] = bitcast<u32>(v.y);
+    set_keys_word(piece, 2u * at, bitcast<u32>(v.x));
+    set_keys_word(piece, 2u * at + 1u, bitcast<u32>(v.y));
   }
 }
 
-fn write_value(at: u32, v: vec2f) {
+fn write_value(piece: u32, at: u32, v: vec2f) {
   if (F16) {
-    values[at] = pack2x16float(v);
+    set_values_word(piece, at, pack2x16float(v));
   } else {
-    values[2u * at] = bitcast<u32>(v.x);
-    values[2u * at + 1u] = bitcast<u32>(v.y);
+    set_values_word(piece, 2u * at, bitcast<u32>(v.x));
+    set_values_word(piece, 2u * at + 1u, bitcast<u32>(v.y));
   }
 }

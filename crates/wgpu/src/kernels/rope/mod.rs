@@ -2,7 +2,7 @@
 
 use minfer_graph::{KvType, RopeFrequencies, RopeStyle};
 
-use super::attention::{CACHE, is_f16, kv_label};
+use super::attention::{self, CACHE, kv_label, pieces_label, regions};
 use super::rows::STATUS;
 use super::{Constant, Kernel};
 
@@ -15,17 +15,15 @@ pub(crate) fn rope(style: RopeStyle) -> Kernel {
     Kernel::new(format!("f32-rope-{}", label(style)), &constants, &pieces)
 }
 
-/// Biases, rotation and stores behind a fused projection.
-pub(crate) fn bias_rope_store(style: RopeStyle, bias: bool, kv: KvType) -> Kernel {
-    let constants = [
-        ("NEOX", Constant::Bool(style == RopeStyle::Neox)),
-        ("BIAS", Constant::Bool(bias)),
-        ("F16", Constant::Bool(is_f16(kv))),
-    ];
+/// Biases, rotation and stores behind a fused projection, into regions in so many pieces.
+pub(crate) fn bias_rope_store(style: RopeStyle, bias: bool, kv: KvType, n_pieces: usize) -> Kernel {
+    let [f16, in_pieces] = attention::constants(kv, n_pieces);
+    let neox = ("NEOX", Constant::Bool(style == RopeStyle::Neox));
     let with = if bias { "bias_" } else { "" };
-    let name = format!("{}-{with}rope_store-{}", kv_label(kv), label(style));
-    let pieces = [ANGLE, CACHE, STATUS, include_str!("bias_rope_store.wgsl")];
-    Kernel::new(name, &constants, &pieces)
+    let name = format!("{}-{with}rope_store-{}{}", kv_label(kv), label(style), pieces_label(n_pieces));
+    let regions = regions(attention::OTHER_BINDINGS, &["keys", "values"], n_pieces);
+    let pieces = [ANGLE, CACHE, STATUS, include_str!("bias_rope_store.wgsl"), &regions];
+    Kernel::new(name, &[neox, ("BIAS", Constant::Bool(bias)), f16, in_pieces], &pieces)
 }
 
 fn label(style: RopeStyle) -> &'static str {
@@ -52,7 +50,9 @@ pub(super) fn all() -> Vec<Kernel> {
     let mut kernels: Vec<_> = styles.into_iter().map(rope).collect();
     for style in styles {
         for bias in [false, true] {
-            kernels.extend([KvType::F16, KvType::F32].map(|kv| bias_rope_store(style, bias, kv)));
+            for n in [1, 2, attention::MAX_PIECES] {
+                kernels.extend([KvType::F16, KvType::F32].map(|kv| bias_rope_store(style, bias, kv, n)));
+            }
         }
     }
     kernels
