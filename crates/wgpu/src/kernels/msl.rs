@@ -69,7 +69,7 @@ fn product(n: usize, sums: Sums) -> Case {
     Case {
         kernel: matmul::matmul(TensorType::Q4_K, form),
         operands: vec![w, floats(2, (k * n_cols) as usize), vec![0; (4 * n_rows * n_cols) as usize]],
-        words: vec![k, row_bytes, 0, n_rows, n_cols, 0, k, 0, n_rows],
+        words: vec![k, row_bytes, n_rows, n_cols, 0, k, 0, n_rows, 0, 0, 0, 0, 0],
         groups: grid(n_rows.div_ceil(rows) as usize, n_cols.div_ceil(cols)),
         results: vec![(2, false)],
     }

@@ -88,32 +88,16 @@ impl Maker<'_> {
         (form, x): (Few, &Columns),
         target: &Target<'_>,
     ) -> Result<(), KernelFault> {
-        let mut ends = [0; 3];
-        let mut end = 0;
-        for (i, place) in ends.iter_mut().enumerate() {
-            end += group.get(i).map_or(0, |w| w.n_rows);
-            *place = end;
-        }
+        let rows_of = |n: usize| group.iter().take(n).map(|w| w.n_rows).sum::<usize>();
+        let rows = rows_of(group.len());
         // Of two matrices, the third has no rows.
         let part = |i: usize| parts.get(i).copied().unwrap_or(parts[0]);
         let (w, w1, w2) = (part(0), part(1), part(2));
-        let words = [
-            word(x.k)?,
-            word(group[0].row_bytes)?,
-            w.start_bytes(),
-            w1.start_bytes(),
-            w2.start_bytes(),
-            word(ends[0])?,
-            word(ends[1])?,
-            word(ends[2])?,
-            word(x.n)?,
-            x.x.start(),
-            word(x.k)?,
-            target.out.start() + word(target.at)?,
-            word(target.stride)?,
-        ];
+        let product =
+            Product { rows, row_bytes: group[0].row_bytes, w: [w, w1, w2], begin: [rows_of(1), rows_of(2)] };
+        let words = product.words(x, target)?;
         let kernel = kernels::matmul::stacked(group[0].dtype, form);
-        let work = Work { kernel, rows: end, extent: form.extent(), products: x.products(end) };
+        let work = Work { kernel, rows, extent: form.extent(), products: x.products(rows) };
         self.multiply(work, &[w, w1, w2, &x.x, target.out], &words, x.n)
     }
 
@@ -156,18 +140,8 @@ impl Maker<'_> {
         form: Few,
         x: &Columns,
     ) -> Result<(), KernelFault> {
-        let words = [
-            word(x.k)?,
-            word(gate.row_bytes)?,
-            w.start_bytes(),
-            w1.start_bytes(),
-            word(gate.n_rows)?,
-            word(x.n)?,
-            x.x.start(),
-            word(x.k)?,
-            out.start(),
-            word(gate.n_rows)?,
-        ];
+        let product = Product { rows: gate.n_rows, row_bytes: gate.row_bytes, w: [w, w1, w], begin: [0; 2] };
+        let words = product.words(x, &Target { out, stride: gate.n_rows, at: 0 })?;
         let kernel = kernels::matmul::gated(gate.dtype, form);
         let products = x.products(2 * gate.n_rows);
         let work = Work { kernel, rows: gate.n_rows, extent: form.extent(), products };
@@ -178,19 +152,10 @@ impl Maker<'_> {
     fn product(&mut self, w: &Matrix, x: &Columns, target: &Target<'_>) -> Result<(), KernelFault> {
         let form = Form::of(w.k, x.n, self.sums());
         for part in &w.parts {
-            let words = [
-                word(w.k)?,
-                word(w.row_bytes)?,
-                part.span.start_bytes(),
-                word(part.rows.len())?,
-                word(x.n)?,
-                x.x.start(),
-                word(w.k)?,
-                target.out.start() + word(target.at + part.rows.start)?,
-                word(target.stride)?,
-            ];
-            let kernel = kernels::matmul::matmul(w.dtype, form);
             let rows = part.rows.len();
+            let product = Product { rows, row_bytes: w.row_bytes, w: [&part.span; 3], begin: [0; 2] };
+            let words = product.words(x, &Target { at: target.at + part.rows.start, ..*target })?;
+            let kernel = kernels::matmul::matmul(w.dtype, form);
             let work = Work { kernel, rows, extent: form.extent(), products: x.products(rows) };
             self.multiply(work, &[&part.span, &x.x, target.out], &words, x.n)?;
         }
@@ -222,6 +187,39 @@ impl Maker<'_> {
 
     fn sums(&self) -> Sums {
         if self.device().shares_sums() { Sums::Shared } else { Sums::Alone }
+    }
+}
+
+/// What the kernels for products are told of their matrices.
+struct Product<'a> {
+    /// Of the result.
+    rows: usize,
+    row_bytes: usize,
+    /// Those that a kernel does not have may be any.
+    w: [&'a Span; 3],
+    /// Row of the result that the second, and the third begins with.
+    begin: [usize; 2],
+}
+
+impl Product<'_> {
+    /// The parameters, in the order of `params.wgsl`.
+    fn words(&self, x: &Columns, target: &Target<'_>) -> Result<[u32; 13], KernelFault> {
+        let [w, w1, w2] = self.w.map(Span::start_bytes);
+        Ok([
+            word(x.k)?,
+            word(self.row_bytes)?,
+            word(self.rows)?,
+            word(x.n)?,
+            x.x.start(),
+            word(x.k)?,
+            target.out.start() + word(target.at)?,
+            word(target.stride)?,
+            w,
+            w1,
+            w2,
+            word(self.begin[0])?,
+            word(self.begin[1])?,
+        ])
     }
 }
 

@@ -2,23 +2,8 @@
 //
 // Shapes: w, w1: rows of `row_bytes` bytes, x: [k, n_cols] f32, out: [n_rows, n_cols] f32.
 // The workgroup makes an element of the one product, then of the other, as matmul.wgsl does.
-// Generated constants: MAX_X, and those of few.wgsl. Needs: product, silu.
+// Generated constants: MAX_X, and those of few.wgsl. Needs: params, product, silu.
 
-struct Params {
-  k: u32,
-  row_bytes: u32,
-  w_start: u32,
-  w1_start: u32,
-  n_rows: u32,
-  n_cols: u32,
-  x_start: u32,
-  x_stride: u32,
-  out_start: u32,
-  out_stride: u32,
-}
-
-var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> w: array<u32>;
 @group(0) @binding(1) var<storage, read> w1: array<u32>;
 @group(0) @binding(2) var<storage, read_write> x: array<f32>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;

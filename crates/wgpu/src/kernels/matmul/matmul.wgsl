@@ -3,22 +3,8 @@
 // Shapes: w: rows of `row_bytes` bytes, x: [k, n_cols] f32 with `x_stride` elements a column, out: [rows, n_cols] f32 with
 // `out_stride` elements a column. Writes every element of rows `0..n_rows` of columns `0..n_cols`.
 // Threads and order of additions: few.wgsl, operand.wgsl. Grid: row tiles over x and z, column tiles over y.
-// Generated constants: MAX_X, and those of few.wgsl. Needs: product.
+// Generated constants: MAX_X, and those of few.wgsl. Needs: params, product.
 
-struct Params {
-  k: u32,
-  row_bytes: u32,
-  w_start: u32,    // byte of the first row in its binding
-  n_rows: u32,
-  n_cols: u32,
-  x_start: u32,
-  x_stride: u32,
-  out_start: u32,
-  out_stride: u32,
-}
-
-var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> w: array<u32>;
 @group(0) @binding(1) var<storage, read_write> x: array<f32>;
 @group(0) @binding(2) var<storage, read_write> out: array<f32>;
 

@@ -14,6 +14,7 @@ pub(crate) const FEW_COLUMNS: usize = 8;
 /// Rows and columns of a tile.
 const TILE: (u32, u32) = (64, 16);
 
+const PARAMS: &str = include_str!("params.wgsl");
 const OPERAND: &str = include_str!("operand.wgsl");
 
 /// How the threads of a workgroup add up what they have of a row. The bits are the same.
@@ -98,7 +99,8 @@ pub(crate) fn matmul(dtype: TensorType, form: Form) -> Kernel {
         Form::Tile { tail } => tail,
     };
     let name = format!("{}-matmul-tile{}", dequant::label(dtype), label(tail));
-    let pieces = [&head, dequant::pieces(dtype), &[OPERAND, include_str!("tile.wgsl")]].concat();
+    let rest = [OPERAND, include_str!("tile.wgsl")];
+    let pieces = [&[PARAMS], &head[..], dequant::pieces(dtype), &rest].concat();
     Kernel::new(name, &[("TAIL", Constant::Bool(tail))], &pieces)
 }
 
@@ -138,7 +140,7 @@ fn few(dtype: TensorType, form: Few, op: &str, head: &[&str], body: &str) -> Ker
     };
     let body = body.replace("THREAD_INPUTS", inputs).replace("THREAD_INDEX", index);
     let rest = [OPERAND, quads, include_str!("few.wgsl"), &body];
-    let pieces = [head, dequant::pieces(dtype), &rest].concat();
+    let pieces = [&[PARAMS], head, dequant::pieces(dtype), &rest].concat();
     let name = format!("{}-{op}-l{lanes}-c{cols}{}{how}", dequant::label(dtype), label(tail));
     Kernel::new(name, &constants, &pieces)
 }

@@ -4,22 +4,8 @@
 // dequantizes a group of one row into workgroup memory, all load the activations beside it, and each thread adds to 4 x 4
 // elements of the tile. Grid: row tiles over x and z, column tiles over y.
 // Order of additions: operand.wgsl, to the bit.
-// Generated constants: TAIL, MAX_X. Needs: dequant, load_x, add_up.
+// Generated constants: TAIL, MAX_X. Needs: params, dequant, load_x, add_up.
 
-struct Params {
-  k: u32,
-  row_bytes: u32,
-  w_start: u32,    // byte of the first row in its binding
-  n_rows: u32,
-  n_cols: u32,
-  x_start: u32,
-  x_stride: u32,
-  out_start: u32,
-  out_stride: u32,
-}
-
-var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> w: array<u32>;
 @group(0) @binding(1) var<storage, read_write> x: array<f32>;
 @group(0) @binding(2) var<storage, read_write> out: array<f32>;
 
