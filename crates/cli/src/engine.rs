@@ -151,6 +151,9 @@ fn set_up(
     if shell.env.graph_trace {
         context.scheduler_mut().on_compiled(Box::new(trace_graph));
         context.scheduler_mut().on_prepared(Box::new(trace_kernels));
+        if let Some(reason) = context.gpu_left_out() {
+            report::note(format_args!("no layers on a GPU: {reason}"));
+        }
     }
     if shell.env.op_profile {
         context.scheduler_mut().enable_profile();
@@ -246,6 +249,9 @@ fn describe(context: &Context) {
     report::note(format_args!("context of {n_ctx} tokens, cache of {kv}; {}", engines.join("; ")));
     if let Some(gpu) = context.gpu() {
         report::note(gpu);
+    }
+    if let Some(reason) = context.gpu_left_out() {
+        report::note(format_args!("no layers on a GPU: {reason}"));
     }
 }
 

@@ -50,7 +50,7 @@ impl Machine {
     /// One fact a line.
     pub(crate) fn lines(&self) -> Vec<String> {
         let build = if self.debug_build { ", debug build" } else { "" };
-        let memory = self.memory.map_or("unknown".into(), units::bytes);
+        let memory = self.memory.map_or("unknown".into(), |bytes| units::memory(bytes as usize));
         vec![
             format!("minfer {} for {}{build}", self.version, self.target),
             format!("system   {}", self.system),

@@ -55,6 +55,7 @@ pub struct Context {
     backends: Arc<Backends>,
     plan_total: usize,
     gpu: Option<GpuShare>,
+    gpu_left_out: Option<String>,
     _reservation: Reservation,
 }
 
@@ -92,7 +93,7 @@ impl Context {
         plan.check(model, params)?;
         setup.try_device(model)?;
         let finds_best = setup.finds_best(model);
-        let Setup { backends, registry, cparams, weights_version, kv, n_ctx } = setup;
+        let Setup { backends, registry, cparams, weights_version, kv, n_ctx, gpu_left_out } = setup;
         let mut scheduler = Scheduler::new(registry, model.weights(), kv);
         // Steps beyond the plan may take what the caller's limit leaves over, and no more.
         let spare = params.memory.map(|limit| limit.saturating_sub(plan.total()));
@@ -116,6 +117,7 @@ impl Context {
             backends,
             plan_total: plan.total(),
             gpu: plan.gpu().cloned(),
+            gpu_left_out,
             // A draft model has a context of its own, which promises the rest.
             _reservation: Reservation::new(plan.missing() - params.draft_bytes),
         })
@@ -184,6 +186,11 @@ impl Context {
     /// What a device takes of the model, as it was planned, if one does.
     pub fn gpu(&self) -> Option<&GpuShare> {
         self.gpu.as_ref()
+    }
+
+    /// Why a GPU of this machine that nobody asked for takes no layers, if that is so.
+    pub fn gpu_left_out(&self) -> Option<&str> {
+        self.gpu_left_out.as_deref()
     }
 
     /// Switches the decode fusions; the next step builds another graph, weights stay.

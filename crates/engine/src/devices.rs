@@ -71,6 +71,7 @@ fn gpus() -> Vec<DeviceInfo> {
 
 #[cfg(feature = "gpu")]
 fn gpus() -> Vec<DeviceInfo> {
+    use crate::memory::size;
     use minfer_wgpu::DeviceKind;
     let describe = |a: minfer_wgpu::Adapter| {
         let software = a.kind == DeviceKind::Software;
@@ -87,12 +88,12 @@ fn gpus() -> Vec<DeviceInfo> {
                 (
                     "weights of a mapped file",
                     match a.in_place {
-                        Ok(bytes) => format!("read in place, in pieces of {bytes} bytes"),
+                        Ok(bytes) => format!("read in place, in multiples of {} KiB", bytes >> 10),
                         Err(reason) => format!("copied, {reason}"),
                     },
                 ),
-                ("bytes of one operand", a.max_binding_bytes.to_string()),
-                ("bytes of one buffer", a.max_buffer_bytes.to_string()),
+                ("most memory of one operand", size(a.max_binding_bytes as usize)),
+                ("most memory of one buffer", size(a.max_buffer_bytes as usize)),
             ],
             refusals: minfer_wgpu::refusals(),
             name: a.name,

@@ -150,6 +150,16 @@ pub(crate) fn register(registry: &mut Registry, request: GpuRequest<'_>) {
 #[cfg(not(feature = "gpu"))]
 pub(crate) fn register(_registry: &mut Registry, _request: GpuRequest<'_>) {}
 
+/// Why a device takes none of a model's layers, if `n_fit` of them fit into its memory, or cannot be used.
+pub(crate) fn left_out(registry: &Registry, n_fit: usize) -> Option<String> {
+    let unusable = registry.unusable().iter().find(|u| u.backend == GPU);
+    match (registry.driver(GPU), unusable) {
+        (Some(driver), _) if n_fit == 0 => Some(format!("no layer fits into {}", driver.describe())),
+        (None, Some(unusable)) => Some(unusable.reason.clone()),
+        _ => None,
+    }
+}
+
 /// The part of a model of `n_layers` layers that so many `layers` are; nothing without a device.
 pub(crate) fn offload(registry: &Registry, layers: usize, n_layers: usize) -> Option<GpuOffload> {
     let whole = layers > n_layers;

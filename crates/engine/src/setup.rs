@@ -31,6 +31,8 @@ pub(crate) struct Setup {
     pub(crate) kv: Vec<KvSpec>,
     /// Positions of one sequence.
     pub(crate) n_ctx: usize,
+    /// Why a GPU that nobody asked for takes no layers, if that is so.
+    pub(crate) gpu_left_out: Option<String>,
 }
 
 impl Setup {
@@ -64,7 +66,7 @@ impl Setup {
         let cparams = params.cparams(n_ctx, allowed);
         let kv = model.description().kv_specs(KV_BLOCK, cparams.n_kv_blocks, cparams.kv_type);
         let weights_version = model.weights().version();
-        let mut setup = Setup { backends, registry, cparams, weights_version, kv, n_ctx };
+        let mut setup = Setup { backends, registry, cparams, weights_version, kv, n_ctx, gpu_left_out: None };
         setup.place(model, params)?;
         setup.check_cache(wish)?;
         Ok(setup)
@@ -88,6 +90,7 @@ impl Setup {
                     n = fits + (most - fits).div_ceil(2);
                 }
                 self.cparams.gpu = gpu::offload(&self.registry, fits, n_layers);
+                self.gpu_left_out = gpu::left_out(&self.registry, fits);
             }
         }
         Ok(())
@@ -103,7 +106,9 @@ impl Setup {
             Some(refusal) if wish == GpuWish::Needed => {
                 Err(EngineError::DeviceCache { device: driver.describe(), refusal })
             }
-            Some(_) => {
+            Some(refusal) => {
+                self.gpu_left_out =
+                    Some(format!("{} cannot hold the KV cache: {refusal}", driver.describe()));
                 self.cparams.gpu = None;
                 Ok(())
             }
@@ -134,5 +139,42 @@ impl Setup {
     pub(crate) fn params(&self, n_tokens: usize, n_out: usize, gtype: GraphType) -> GraphParams {
         let (cparams, weights_version) = (self.cparams, self.weights_version);
         GraphParams { n_tokens, n_out, head: Head::Logits, gtype, cparams, weights_version }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use minfer_graph::testing::NullDriver;
+
+    use super::*;
+
+    /// A context of which a device that holds so many bytes of keys has all layers.
+    fn setup(bytes: usize) -> Setup {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/llama-q4_1.gguf");
+        let model = Model::load(path.as_ref(), &Default::default()).unwrap();
+        let params =
+            ContextParams { n_ctx: 256, gpu_layers: GpuLayers::Count(0), ..ContextParams::default() };
+        let mut setup = Setup::new(&model, &params).unwrap();
+        setup.registry.register(Arc::new(NullDriver::new(gpu::GPU).limiting_kv(bytes)));
+        setup.cparams.gpu = gpu::offload(&setup.registry, usize::MAX, 2);
+        setup
+    }
+
+    #[test]
+    fn a_device_that_cannot_hold_the_cache_is_an_error_if_asked_for_and_otherwise_left_out_with_the_reason() {
+        let mut fits = setup(1 << 20);
+        assert!(fits.check_cache(GpuWish::IfThere).is_ok());
+        assert!(fits.cparams.gpu.is_some() && fits.gpu_left_out.is_none());
+        let asked_for = setup(4096).check_cache(GpuWish::Needed);
+        assert!(matches!(asked_for, Err(EngineError::DeviceCache { .. })));
+        let mut left = setup(4096);
+        assert!(left.check_cache(GpuWish::IfThere).is_ok());
+        assert_eq!(left.cparams.gpu, None);
+        let reason = left.gpu_left_out.unwrap();
+        assert!(
+            reason.starts_with("does nothing cannot hold the KV cache: keys of layer 0 take"),
+            "{reason}"
+        );
+        assert!(reason.contains("positions fit"), "{reason}");
     }
 }

@@ -25,7 +25,7 @@ fn write(devices: &[DeviceInfo], verbose: bool, out: &mut Out) -> anyhow::Result
     let columns = ["engine", "device", "memory", "state"].map(|name| (name, Align::Left));
     let mut table = Table::new(columns);
     for device in devices {
-        let memory = device.memory.map_or_else(|| "-".into(), units::bytes);
+        let memory = device.memory.map_or_else(|| "-".into(), |bytes| units::memory(bytes as usize));
         table.push([device.backend.name().into(), device.name.clone(), memory, state(device).into()]);
     }
     table.write(out, 0)?;

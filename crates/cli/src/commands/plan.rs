@@ -60,6 +60,9 @@ fn write(plan: &Plan, n_ctx_train: usize, room: Option<&Room>, out: &mut Out) ->
     if let Some(gpu) = plan.gpu() {
         writeln!(out, "{gpu}")?;
     }
+    if let Some(reason) = plan.gpu_left_out() {
+        writeln!(out, "no layers on a GPU: {reason}")?;
+    }
     let Some(room) = room else { return Ok(()) };
     let verdict = if room.holds(plan) { "fits" } else { "does not fit" };
     let Available { source, bytes } = &room.available;
@@ -97,6 +100,7 @@ struct Json {
     largest_ctx: Option<usize>,
     fits: bool,
     gpu: Option<GpuJson>,
+    gpu_left_out: Option<String>,
 }
 
 /// What a device takes. Sizes in bytes.
@@ -155,6 +159,7 @@ impl Json {
             available: room.map(|room| room.available.bytes),
             largest_ctx: room.map(|room| room.largest_n_ctx),
             gpu: plan.gpu().map(GpuJson::of),
+            gpu_left_out: plan.gpu_left_out().map(str::to_owned),
             fits: room.is_none_or(|room| room.holds(plan)),
         }
     }

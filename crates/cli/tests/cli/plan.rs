@@ -79,3 +79,31 @@ fn sizes_that_make_no_sense_are_usage_errors() {
     }
     minfer(["plan", TINY, "-np", "0"]).assert().code(2);
 }
+
+#[test]
+fn what_a_device_reads_in_place_is_said_and_why_it_does_not() {
+    let devices = stdout(&minfer(["devices", "-v"]).assert().success());
+    if !devices.contains("llvmpipe")
+        || !devices.contains("weights of a mapped file: read in place, in multiples of")
+    {
+        eprintln!("SKIPPED: this machine has no software Vulkan that reads files in place");
+        return;
+    }
+    assert!(devices.contains("most memory of one operand: 128.0 MiB"), "{devices}");
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/llama-q4_1.gguf");
+    let args = ["plan", model, "-ngl", "all", "--device", "llvmpipe"];
+    let text = stdout(&minfer(args).assert().success());
+    assert!(text.contains("MiB of the file read in place, KV cache"), "{text}");
+    let copied = stdout(&minfer(args).env("MINFER_NO_GPU_IMPORT", "1").assert().success());
+    assert!(
+        copied.contains("copied from the file (switched off by MINFER_NO_GPU_IMPORT or gpu_import)"),
+        "{copied}"
+    );
+    let gpu = &json(&minfer(args.iter().chain(&["--json"])).assert().success())["gpu"];
+    assert!(gpu["in_place"].as_u64().unwrap() > gpu["weights"].as_u64().unwrap(), "{gpu}");
+    assert!(gpu["uploaded_because"].is_null(), "{gpu}");
+    // A run says the same.
+    let run = ["run", model, "-p", "a", "-n", "1", "-v", "-ngl", "all", "--device", "llvmpipe", "-no-cnv"];
+    let said = stderr(&minfer(run).assert().success());
+    assert!(said.contains("MiB of the file read in place, KV cache"), "{said}");
+}

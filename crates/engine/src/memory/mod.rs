@@ -20,6 +20,7 @@ pub use device::GpuShare;
 pub(crate) use device::fits_on_device;
 pub(crate) use ledger::Reservation;
 pub use shortage::Shortage;
+pub(crate) use shortage::size;
 
 use crate::error::EngineError;
 use crate::model::Model;
@@ -77,6 +78,7 @@ pub struct Plan {
     parts: Vec<(PlanPart, usize)>,
     arenas: Vec<(Backend, usize)>,
     gpu: Option<GpuShare>,
+    gpu_left_out: Option<String>,
 }
 
 impl Plan {
@@ -106,12 +108,24 @@ impl Plan {
         }
         let arenas = sizes.of_backends.iter().map(|(backend, size)| (*backend, size.arena)).collect();
         let gpu = GpuShare::of(&sizes, setup, model);
-        Ok(Plan { n_ctx: setup.n_ctx, n_seq_max: params.n_seq_max, parts, arenas, gpu })
+        Ok(Plan {
+            n_ctx: setup.n_ctx,
+            n_seq_max: params.n_seq_max,
+            parts,
+            arenas,
+            gpu,
+            gpu_left_out: setup.gpu_left_out.clone(),
+        })
     }
 
     /// What a device takes of the model, if one does.
     pub fn gpu(&self) -> Option<&GpuShare> {
         self.gpu.as_ref()
+    }
+
+    /// Why a GPU of this machine that nobody asked for takes no layers, if that is so.
+    pub fn gpu_left_out(&self) -> Option<&str> {
+        self.gpu_left_out.as_deref()
     }
 
     /// Every part with its bytes.

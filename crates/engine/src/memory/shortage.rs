@@ -45,7 +45,7 @@ impl fmt::Display for Shortage {
 }
 
 /// `1.50 GiB`, `12.0 MiB`.
-pub(super) fn size(bytes: usize) -> String {
+pub(crate) fn size(bytes: usize) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);
     if mib < 1024.0 { format!("{mib:.1} MiB") } else { format!("{:.2} GiB", mib / 1024.0) }
 }
@@ -119,7 +119,14 @@ mod tests {
     #[test]
     fn the_message_has_the_figures_and_what_would_fit() {
         let parts = vec![(PlanPart::Program, 7 << 20), (PlanPart::Weights, 3 << 20), (PlanPart::Kv, 5 << 30)];
-        let plan = Plan { n_ctx: 4096, n_seq_max: 8, parts, arenas: Vec::new(), gpu: None };
+        let plan = Plan {
+            n_ctx: 4096,
+            n_seq_max: 8,
+            parts,
+            arenas: Vec::new(),
+            gpu: None,
+            gpu_left_out: None,
+        };
         let limit = LimitSource::Caller(1 << 30);
         let mut shortage =
             Shortage { plan, available: 1000 << 20, limit, largest_n_ctx: 768, largest_n_seq: 1 };
