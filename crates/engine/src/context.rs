@@ -99,7 +99,8 @@ impl Context {
         let spare = params.memory.map(|limit| limit.saturating_sub(plan.total()));
         let arenas: usize = plan.arenas().iter().map(|arena| arena.1).sum();
         let limit = spare.map(|spare| spare.saturating_add(arenas));
-        scheduler.reserve_arena(plan.arenas(), limit)?;
+        let reserved = scheduler.reserve_arena(plan.arenas(), limit);
+        reserved.map_err(|e| e.naming(|backend| plan.largest(backend)))?;
         Ok(Context {
             model: model.clone(),
             scheduler,

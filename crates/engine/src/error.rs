@@ -356,7 +356,7 @@ fn step_fault(e: &StepError) -> Fault {
     };
     match e {
         StepError::Run(e) => kernel(&e.fault),
-        StepError::Memory(fault) => kernel(fault),
+        StepError::Memory(fault) | StepError::Values { fault, .. } => kernel(fault),
         StepError::Compile(CompileError::Assign(_)) => Fault::Unsupported,
         StepError::Compile(_) | StepError::Input { .. } => Fault::Bug,
     }

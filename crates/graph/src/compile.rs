@@ -1,5 +1,6 @@
 //! All passes on one page: build → assign → fuse → split → plan.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use crate::assign::{AssignError, Policy, Reason, assign};
@@ -8,7 +9,7 @@ use crate::builder::BuildError;
 use crate::driver::WeightUse;
 use crate::fuse::{FusionRecord, fuse};
 use crate::graph::ComputeGraph;
-use crate::op::WeightRef;
+use crate::op::{OpKind, WeightRef};
 use crate::params::GraphParams;
 use crate::plan::{MemoryPlan, plan};
 use crate::registry::Registry;
@@ -52,6 +53,13 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// The largest value that `backend` keeps, its own or a copy; the first of equals.
+    pub fn largest_value(&self, backend: Backend) -> Option<LargestValue> {
+        let kept = self.graph.nodes.iter().filter(|n| self.plan.placement(n.id, backend).is_some());
+        let node = kept.max_by_key(|n| (n.out_bytes(), Reverse(n.id.index())))?;
+        Some(LargestValue { node: (&*node.name).into(), op: node.op.kind(), bytes: node.out_bytes() })
+    }
+
     /// The weights that `backend` reads, each once, in the order in which they are loaded.
     pub fn weights_of(&self, backend: Backend) -> Vec<(WeightUse<'_>, &WeightRef)> {
         let mut seen = HashSet::new();
@@ -63,6 +71,17 @@ impl Compiled {
             .map(|(node, index, w)| (WeightUse { name: &w.name, op: &node.op, index }, w))
             .collect()
     }
+}
+
+/// The largest value of a graph on a backend: what an error of its memory is to name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LargestValue {
+    /// Name of the node.
+    pub node: Box<str>,
+    /// Its op.
+    pub op: OpKind,
+    /// Bytes of its value.
+    pub bytes: usize,
 }
 
 /// Describes a graph; the policy tells which fused kernels there are.

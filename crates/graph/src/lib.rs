@@ -39,14 +39,14 @@ pub use assign::{AssignError, Policy, Reason, assign};
 pub use backend::{Backend, BackendSet};
 pub use builder::{BuildError, GraphBuilder};
 pub use cache::ReuseCache;
-pub use compile::{CompileError, Compiled, GraphSource, compile};
+pub use compile::{CompileError, Compiled, GraphSource, LargestValue, compile};
 pub use driver::{
     AttnSpan, BackendDriver, Buffer, FaultAt, InPlace, JobMemory, KernelFault, KvSpec, LoadNote, PrepareJob,
     Prepared, Support, TimeSpan, WeightBytes, WeightData, WeightSource, WeightUse, kernel_dtypes,
 };
 pub use fuse::{FusionRecord, Match, RULES, Rule, fuse};
 pub use graph::{ComputeGraph, DType, Node, NodeId, NodeMeta, Shape};
-pub use memory::{Arena, KvCache, Layout};
+pub use memory::{Arena, KvCache, Layout, NoRoom};
 pub use op::{AttnSpec, KvPart, Op, OpKind, QkvDims, RopeScaling, RopeSpec, RopeStyle, WeightRef};
 pub use params::{CParams, GpuOffload, GraphParams, GraphType, Head, KvType};
 pub use plan::{BufferKey, MemoryPlan, Placement, Storage, plan, size_class};

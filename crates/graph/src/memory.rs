@@ -21,6 +21,16 @@ pub struct Arena {
     limit: Option<usize>,
 }
 
+/// An arena cannot grow.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{fault}")]
+pub struct NoRoom {
+    /// Whose memory.
+    pub backend: Backend,
+    /// What was said.
+    pub fault: KernelFault,
+}
+
 /// Where a graph's buffers lie in the arena.
 #[derive(Default)]
 pub struct Layout(HashMap<BufferKey, (Arc<dyn Buffer>, usize)>);
@@ -39,20 +49,18 @@ impl Arena {
     }
 
     /// Makes sure that graphs whose buffers add up to `bytes` on `backend` find room.
-    pub fn reserve(
-        &mut self,
-        backend: Backend,
-        bytes: usize,
-        registry: &Registry,
-    ) -> Result<(), KernelFault> {
+    pub fn reserve(&mut self, backend: Backend, bytes: usize, registry: &Registry) -> Result<(), NoRoom> {
         match bytes.saturating_sub(self.bytes(backend)) {
             0 => Ok(()),
-            missing => self.grow(backend, missing, registry).map(|_| ()),
+            missing => {
+                self.grow(backend, missing, registry).map_err(|fault| NoRoom { backend, fault })?;
+                Ok(())
+            }
         }
     }
 
     /// Gives every buffer of `plan` a place.
-    pub fn lay_out(&mut self, plan: &MemoryPlan, registry: &Registry) -> Result<Layout, KernelFault> {
+    pub fn lay_out(&mut self, plan: &MemoryPlan, registry: &Registry) -> Result<Layout, NoRoom> {
         let keys = plan.laid_out();
         let mut used = vec![0; self.chunks.len()];
         let mut places = HashMap::with_capacity(keys.len());
@@ -65,7 +73,8 @@ impl Arena {
                 None => {
                     let left = keys[i..].iter().filter(|k| k.backend == key.backend).map(|k| k.bytes).sum();
                     used.push(0);
-                    self.grow(key.backend, left, registry)?
+                    let no_room = |fault| NoRoom { backend: key.backend, fault };
+                    self.grow(key.backend, left, registry).map_err(no_room)?
                 }
             };
             places.insert(*key, (self.chunks[at].1.clone(), used[at]));

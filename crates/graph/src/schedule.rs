@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
 use crate::cache::ReuseCache;
-use crate::compile::{CompileError, Compiled, GraphSource, compile};
+use crate::compile::{CompileError, Compiled, GraphSource, LargestValue, compile};
 use crate::driver::{KernelFault, KvSpec, WeightSource, WeightUse};
 use crate::graph::{ComputeGraph, DType, Node, Shape};
-use crate::memory::{Arena, KvCache};
+use crate::memory::{Arena, KvCache, NoRoom};
 use crate::op::WeightRef;
 use crate::params::GraphParams;
 use crate::profile::Profile;
@@ -57,9 +57,56 @@ pub enum StepError {
     /// At a node.
     #[error("{0}")]
     Run(Box<RunError>),
+    /// There is no memory for the values of all nodes together, which lie in one piece.
+    #[error("{}", no_room(*.backend, .largest.as_ref(), .fault))]
+    Values {
+        /// Whose memory.
+        backend: Backend,
+        /// The largest of them, where the graph is known.
+        largest: Option<LargestValue>,
+        /// What was asked for, and what was said.
+        fault: KernelFault,
+    },
     /// Between nodes: memory, copies.
     #[error(transparent)]
     Memory(#[from] KernelFault),
+}
+
+fn no_room(backend: Backend, largest: Option<&LargestValue>, fault: &KernelFault) -> String {
+    let largest = largest.map_or_else(String::new, |value| {
+        format!(
+            ", the largest of which is that of node '{}' ({}) with {} bytes",
+            value.node,
+            value.op.name(),
+            value.bytes
+        )
+    });
+    format!(
+        "the values of all nodes on {backend}{largest}: {fault}; fewer tokens in a step (--ubatch-size), fewer sequences or \
+         fewer layers there take less"
+    )
+}
+
+impl StepError {
+    /// The same, knowing the largest value of the graphs that memory was asked for.
+    #[must_use]
+    pub fn naming(self, largest: impl FnOnce(Backend) -> Option<LargestValue>) -> StepError {
+        match self {
+            StepError::Values { backend, largest: None, fault } => {
+                StepError::Values { backend, largest: largest(backend), fault }
+            }
+            other => other,
+        }
+    }
+}
+
+impl From<NoRoom> for StepError {
+    fn from(NoRoom { backend, fault }: NoRoom) -> StepError {
+        match fault {
+            KernelFault::OutOfMemory { .. } => StepError::Values { backend, largest: None, fault },
+            other => StepError::Memory(other),
+        }
+    }
 }
 
 /// The value of an input for one step.
@@ -306,7 +353,9 @@ impl Scheduler {
         if let Some(hook) = &mut self.hook {
             hook(&compiled);
         }
-        let layout = self.arena.lay_out(&compiled.plan, &self.registry)?;
+        let layout = self.arena.lay_out(&compiled.plan, &self.registry);
+        let layout =
+            layout.map_err(|e| StepError::from(e).naming(|backend| compiled.largest_value(backend)))?;
         self.reserve_kv(&compiled.graph)?;
         self.load_weights(&compiled, progress)?;
         let parts = Parts { registry: &self.registry, weights: self.weights.as_ref(), kv: &self.kv };

@@ -60,7 +60,8 @@ fn what_is_over_the_limit_is_refused_and_the_rest_goes_on() {
     arena.set_limit(small.plan.bytes(Backend::CPU) + 4096);
     arena.lay_out(&small.plan, &registry).unwrap();
     let refused = arena.lay_out(&large.plan, &registry).err().unwrap();
-    assert!(matches!(refused, KernelFault::OutOfMemory { .. }), "{refused}");
+    assert_eq!(refused.backend, Backend::CPU);
+    assert!(matches!(refused.fault, KernelFault::OutOfMemory { .. }), "{refused}");
     arena.lay_out(&small.plan, &registry).unwrap();
     assert_eq!(arena.bytes(Backend::CPU), small.plan.bytes(Backend::CPU));
 }

@@ -191,7 +191,13 @@ fn memory_that_cannot_be_had_is_an_error_with_the_figures_and_the_node() {
         match error {
             StepError::Run(e) => places.insert(e.node),
             // All values together.
-            StepError::Memory(_) => places.insert("values".into()),
+            StepError::Values { backend, largest: Some(value), .. } => {
+                assert_eq!((backend, value.bytes), (minfer_wgpu::BACKEND, 4 * D), "{said}");
+                let parts =
+                    ["the values of all nodes on", "node 'embed' (GetRows) with 256 bytes", "--ubatch-size"];
+                assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+                places.insert("values".into())
+            }
             other => panic!("{limit}: {other}"),
         };
     }

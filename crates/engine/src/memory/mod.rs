@@ -13,7 +13,7 @@ mod sizes;
 
 use std::sync::Arc;
 
-use minfer_graph::{Backend, GraphParams, GraphType};
+use minfer_graph::{Backend, GraphParams, GraphType, LargestValue};
 
 pub use available::{Available, LimitSource};
 pub use device::GpuShare;
@@ -77,6 +77,8 @@ pub struct Plan {
     pub n_seq_max: usize,
     parts: Vec<(PlanPart, usize)>,
     arenas: Vec<(Backend, usize)>,
+    /// The largest value in each.
+    largest: Vec<(Backend, LargestValue)>,
     gpu: Option<GpuShare>,
     gpu_left_out: Option<String>,
 }
@@ -107,12 +109,15 @@ impl Plan {
             parts.push((PlanPart::Draft, params.draft_bytes));
         }
         let arenas = sizes.of_backends.iter().map(|(backend, size)| (*backend, size.arena)).collect();
+        let largest =
+            sizes.of_backends.iter().filter_map(|(b, size)| Some((*b, size.largest.clone()?))).collect();
         let gpu = GpuShare::of(&sizes, setup, model);
         Ok(Plan {
             n_ctx: setup.n_ctx,
             n_seq_max: params.n_seq_max,
             parts,
             arenas,
+            largest,
             gpu,
             gpu_left_out: setup.gpu_left_out.clone(),
         })
@@ -151,6 +156,11 @@ impl Plan {
     /// Bytes of node values on each backend.
     pub(crate) fn arenas(&self) -> &[(Backend, usize)] {
         &self.arenas
+    }
+
+    /// The largest node value on a backend.
+    pub(crate) fn largest(&self, backend: Backend) -> Option<LargestValue> {
+        self.largest.iter().find(|(b, _)| *b == backend).map(|(_, value)| value.clone())
     }
 
     /// Refuses a plan that does not fit into what there is, or into `params.memory`; says what would.

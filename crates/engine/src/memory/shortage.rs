@@ -124,6 +124,7 @@ mod tests {
             n_seq_max: 8,
             parts,
             arenas: Vec::new(),
+            largest: Vec::new(),
             gpu: None,
             gpu_left_out: None,
         };

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use minfer_graph::{
-    Backend, BackendDriver, CACHED_GRAPHS, Compiled, GraphParams, InPlace, KvPart, KvSpec, StepError, compile,
+    Backend, BackendDriver, CACHED_GRAPHS, Compiled, GraphParams, InPlace, KvPart, KvSpec, LargestValue,
+    StepError, compile,
 };
 
 use crate::error::EngineError;
@@ -36,6 +37,8 @@ pub(super) struct Size {
     pub(super) scratch: usize,
     /// Values of nodes.
     pub(super) arena: usize,
+    /// The largest of them, in the step that takes most.
+    pub(super) largest: Option<LargestValue>,
 }
 
 /// What graphs and backends say.
@@ -62,7 +65,10 @@ impl Sizes {
                     size.kv = kv(&compiled, driver, &setup.kv);
                 }
                 size.scratch = size.scratch.max(scratch(&compiled, driver, &setup.kv));
-                size.arena = size.arena.max(compiled.plan.bytes(*backend));
+                let arena = compiled.plan.bytes(*backend);
+                if arena > size.arena {
+                    (size.arena, size.largest) = (arena, compiled.largest_value(*backend));
+                }
             }
         }
         sizes.graphs = CACHED_GRAPHS * n_nodes * NODE_BYTES;

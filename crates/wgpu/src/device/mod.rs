@@ -156,9 +156,9 @@ impl Device {
         self.faults.import_bytes.map_or(most, |limit| limit.min(most))
     }
 
-    /// Bindings start at multiples of this.
+    /// Bindings start at multiples of this, which are whole words.
     pub(crate) fn binding_alignment(&self) -> usize {
-        self.limits.min_storage_buffer_offset_alignment as usize
+        (self.limits.min_storage_buffer_offset_alignment as usize).max(4)
     }
 
     /// Whether kernels may pass sums on within subgroups: there are such operations, and four neighbours are always together.
@@ -232,7 +232,10 @@ impl Device {
     }
 
     fn out_of_memory(&self, bytes: usize) -> KernelFault {
-        let reason = format!("device '{}' has no more memory", self.adapter.name);
+        let held = self.counters.allocated.load(Ordering::Relaxed);
+        let of = self.adapter.memory.map_or_else(String::new, |all| format!(" of {all}"));
+        let reason =
+            format!("device '{}' has no more memory, {held}{of} bytes are in use", self.adapter.name);
         KernelFault::OutOfMemory { bytes, reason }
     }
 
