@@ -40,6 +40,15 @@ fn limits() -> ParserLimits {
     }
 }
 
+/// Sets of tokens that are allowed at once where every text of a slice is allowed; the others are tried one by one. They change
+/// no mask. The parser's own are for texts in JSON; sentences, whose full stop ends something, need one without punctuation.
+/// Each takes some megabytes.
+fn slices() -> Vec<String> {
+    let mut slices = SlicedBiasComputer::general_slices();
+    slices.push(r"[^\x00-\x1F!-/:-@\[-`{-\x7F]{1,10}".into());
+    slices
+}
+
 /// Compiles grammars for one model's vocabulary.
 pub(crate) struct GrammarCompiler {
     factory: ParserFactory,
@@ -54,7 +63,7 @@ impl GrammarCompiler {
         let build = || {
             let Some(vocabulary) = Vocabulary::new(tokenizer).map(Arc::new) else { return Ok(None) };
             let env: TokEnv = vocabulary.clone();
-            let slices = SlicedBiasComputer::general_slices();
+            let slices = slices();
             let mut factory = ParserFactory::new(&env, InferenceCapabilities::default(), &slices)?;
             factory.quiet();
             *factory.limits_mut() = limits();
