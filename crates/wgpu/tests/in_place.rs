@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{Random, device_name, params, random_blocks};
-use minfer_gguf::{Gguf, GgufWriter, MappedBytes, Metadata, OpenOptions, TensorType, Value};
+use minfer_gguf::{Gguf, GgufWriter, MappedBytes, Metadata, OpenOptions, TensorInfo, TensorType, Value};
 use minfer_graph::{
     BackendDriver, BuildError, ComputeGraph, DType, GraphBuilder, GraphParams, InPlace, InputData,
     KernelFault, KvType, Policy, Registry, Scheduler, StepError, WeightData, WeightRef, WeightSource,
@@ -19,8 +19,22 @@ use minfer_wgpu::{Faults, WgpuDriver, WgpuOptions, adapters};
 const K: usize = 256;
 const PAGE: usize = 4096;
 
-/// A file as a source of weights.
-struct File(Gguf, u64);
+/// The files of a model as a source of weights.
+struct File(Vec<Gguf>, u64);
+
+impl File {
+    fn open(path: &Path, version: u64) -> File {
+        File(vec![Gguf::open(path).unwrap()], version)
+    }
+
+    fn tensors(&self) -> impl Iterator<Item = (&Gguf, &TensorInfo)> {
+        self.0.iter().flat_map(|file| file.tensors().map(move |tensor| (file, tensor)))
+    }
+
+    fn find(&self, name: &str) -> Option<(&Gguf, &TensorInfo)> {
+        self.tensors().find(|(_, tensor)| tensor.name == name)
+    }
+}
 
 impl WeightSource for File {
     fn version(&self) -> u64 {
@@ -28,24 +42,29 @@ impl WeightSource for File {
     }
 
     fn weight(&self, name: &str) -> Option<WeightData<'_>> {
-        let tensor = self.0.tensor(name)?;
+        let (file, tensor) = self.find(name)?;
         let shape = [tensor.shape[0], tensor.shape[1], 1, 1];
-        Some(WeightData { dtype: tensor.dtype, shape, bytes: self.0.data(tensor) })
+        Some(WeightData { dtype: tensor.dtype, shape, bytes: file.data(tensor) })
     }
 
     fn mapped(&self, name: &str) -> Option<MappedBytes> {
-        self.0.mapped(self.0.tensor(name)?)
+        let (file, tensor) = self.find(name)?;
+        file.mapped(tensor)
     }
 }
 
 /// A file of matrices with as many rows as are given for each; `pad` bytes of metadata move them about.
 fn write(path: &Path, matrices: &[(TensorType, usize)], alignment: u32, pad: usize) {
+    write_named(path, "w", matrices, alignment, pad);
+}
+
+fn write_named(path: &Path, name: &str, matrices: &[(TensorType, usize)], alignment: u32, pad: usize) {
     let mut metadata = Metadata::new();
     metadata.set("general.alignment", Value::U32(alignment));
     metadata.set("pad", Value::String("x".repeat(pad)));
     let mut writer = GgufWriter::new(metadata).unwrap();
     for (i, (dtype, rows)) in matrices.iter().enumerate() {
-        writer.add_tensor(&format!("w{i}"), &[K, *rows], *dtype).unwrap();
+        writer.add_tensor(&format!("{name}{i}"), &[K, *rows], *dtype).unwrap();
     }
     let mut data = writer.start(std::fs::File::create(path).unwrap()).unwrap();
     let mut random = Random::new(11);
@@ -74,7 +93,7 @@ fn open(faults: Faults, import: bool) -> Option<Arc<WgpuDriver>> {
 }
 
 fn refs(source: &File) -> Vec<WeightRef> {
-    let tensors = source.0.tensors();
+    let tensors = source.tensors().map(|(_, tensor)| tensor);
     let shape = |s: &[usize]| [s[0], s[1], 1, 1];
     tensors
         .map(|t| WeightRef { name: t.name.as_str().into(), dtype: t.dtype, shape: shape(&t.shape) })
@@ -147,7 +166,7 @@ fn weights_in_place_give_the_bits_of_copies() {
     for (version, alignment) in [(1, 8), (2, 32), (3, 256)] {
         let path = folder.path().join("all.gguf");
         write(&path, &matrices, alignment, 13);
-        let source = || File(Gguf::open(&path).unwrap(), version);
+        let source = || File::open(&path, version);
         let expected = Runner::new(&copied, source()).bits().unwrap();
         let (bytes, answer) = planned(&there, &source());
         assert_eq!((bytes.own, answer), (0, InPlace::Yes));
@@ -155,12 +174,12 @@ fn weights_in_place_give_the_bits_of_copies() {
         assert!(Runner::new(&there, source()).bits().unwrap() == expected, "alignment {alignment}");
         let after = there.counts();
         assert_eq!((after.imported - before.imported) as usize, bytes.in_place, "alignment {alignment}");
-        let n_bytes: usize = source().0.tensors().map(|t| t.n_bytes()).sum();
+        let n_bytes: usize = source().tensors().map(|(_, t)| t.n_bytes()).sum();
         assert!((n_bytes..n_bytes + 3 * PAGE).contains(&bytes.in_place), "{bytes:?} of {n_bytes}");
         // What is there takes nothing more.
         assert_eq!(planned(&there, &source()).0, minfer_graph::WeightBytes::default());
     }
-    let (bytes, answer) = planned(&copied, &File(Gguf::open(&folder.path().join("all.gguf")).unwrap(), 9));
+    let (bytes, answer) = planned(&copied, &File::open(&folder.path().join("all.gguf"), 9));
     assert!(matches!(answer, InPlace::No(reason) if reason.contains("gpu_import")));
     assert!(bytes.in_place == 0 && bytes.own > 0);
     assert_eq!(copied.counts().imported, 0);
@@ -192,7 +211,7 @@ fn a_file_may_end_anywhere_in_its_last_page() {
         let len = std::fs::metadata(&path).unwrap().len() as usize;
         assert!(len > n_bytes);
         ends.insert(len % PAGE);
-        let source = || File(Gguf::open(&path).unwrap(), 100 + i as u64);
+        let source = || File::open(&path, 100 + i as u64);
         let expected = Runner::new(&copied, source()).bits().unwrap();
         let (bytes, _) = planned(&there, &source());
         assert_eq!(bytes.own, 0);
@@ -209,7 +228,7 @@ fn what_lies_in_no_window_is_copied_and_counted() {
     let matrices =
         [(TensorType::Q4_0, 40), (TensorType::F16, 90), (TensorType::Q8_0, 50), (TensorType::F32, 60)];
     write(&path, &matrices, 32, 0);
-    let source = |version| File(Gguf::open(&path).unwrap(), version);
+    let source = |version| File::open(&path, version);
     let expected = Runner::new(&copied, source(1)).bits().unwrap();
     let cases = [
         // Several windows, and what lies between them.
@@ -240,6 +259,29 @@ fn what_lies_in_no_window_is_copied_and_counted() {
 }
 
 #[test]
+fn each_file_of_a_model_has_its_own_windows() {
+    let (Some(there), Some(copied)) = (open(Faults::default(), true), open(Faults::default(), false)) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["first.gguf", "second.gguf"].map(|name| folder.path().join(name));
+    write_named(&paths[0], "w", &[(TensorType::Q4_0, 40), (TensorType::F16, 30)], 32, 0);
+    write_named(&paths[1], "v", &[(TensorType::Q8_0, 50)], 32, 100);
+    let source = || File(paths.iter().map(|path| Gguf::open(path).unwrap()).collect(), 1);
+    let expected = Runner::new(&copied, source()).bits().unwrap();
+    let held = there.counts().imported as usize;
+    let source = source();
+    let (bytes, answer) = planned(&there, &source);
+    assert!(bytes.own == 0 && answer == InPlace::Yes, "{bytes:?}");
+    assert!(Runner::new(&there, source).bits().unwrap() == expected);
+    assert_eq!(there.counts().imported as usize - held, bytes.in_place);
+    let lens = paths.map(|path| std::fs::metadata(path).unwrap().len() as usize);
+    assert!(
+        bytes.in_place > lens[0] && bytes.in_place <= lens.iter().map(|n| n.next_multiple_of(PAGE)).sum()
+    );
+}
+
+#[test]
 fn a_driver_that_refuses_pages_of_files_gets_copies_and_says_so() {
     let (Some(driver), Some(copied)) = (
         open(Faults { refuse_import_after: Some(0), ..Faults::default() }, true),
@@ -250,7 +292,8 @@ fn a_driver_that_refuses_pages_of_files_gets_copies_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("refused.gguf");
     write(&path, &[(TensorType::Q4_K, 40)], 32, 0);
-    let source = |mmap| File(Gguf::open_with(&path, &OpenOptions { mmap }).unwrap(), 2 - u64::from(mmap));
+    let source =
+        |mmap| File(vec![Gguf::open_with(&path, &OpenOptions { mmap }).unwrap()], 2 - u64::from(mmap));
     let (bytes, answer) = planned(&driver, &source(true));
     assert!(matches!(&answer, InPlace::No(reason) if reason.contains("refused by the test")), "{answer:?}");
     assert!(bytes.own > 0 && bytes.in_place == 0);
@@ -270,7 +313,7 @@ fn pages_refused_after_the_first_are_an_error_of_the_node_that_needed_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("refused.gguf");
     write(&path, &[(TensorType::Q4_K, 40)], 32, 0);
-    let error = Runner::new(&driver, File(Gguf::open(&path).unwrap(), 1)).bits().unwrap_err();
+    let error = Runner::new(&driver, File::open(&path, 1)).bits().unwrap_err();
     let StepError::Run(e) = &error else { panic!("{error}") };
     assert!(matches!(e.fault, KernelFault::Device(_)) && e.node == "w0_product", "{error}");
     let said = error.to_string();
@@ -294,7 +337,7 @@ fn the_map_stays_as_long_as_the_device_has_its_pages() {
     for loses in [false, true] {
         let Some(driver) = open(Faults::default(), true) else { return };
         let (path, held) = (path.canonicalize().unwrap(), driver.counts().held);
-        let mut runner = Runner::new(&driver, File(Gguf::open(&path).unwrap(), 1));
+        let mut runner = Runner::new(&driver, File::open(&path, 1));
         let expected = runner.bits().unwrap();
         assert!(driver.counts().imported > 0 && driver.counts().held > held);
         let Runner { mut scheduler, source } = runner;
@@ -306,10 +349,10 @@ fn the_map_stays_as_long_as_the_device_has_its_pages() {
         assert!(is_mapped(&path));
         if loses {
             driver.lose();
-            let error = Runner::new(&driver, File(Gguf::open(&path).unwrap(), 2)).bits().unwrap_err();
+            let error = Runner::new(&driver, File::open(&path, 2)).bits().unwrap_err();
             assert!(error.to_string().contains("lost"), "{error}");
         } else {
-            let again = Runner::new(&driver, File(Gguf::open(&path).unwrap(), 1)).bits().unwrap();
+            let again = Runner::new(&driver, File::open(&path, 1)).bits().unwrap();
             assert!(again == expected);
         }
         drop(driver);
