@@ -50,6 +50,7 @@ pub(crate) struct GpuRequest<'a> {
     /// Part of its name.
     pub(crate) device: Option<&'a str>,
     /// Folder for compiled kernels.
+    #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "no device compiles kernels in this build"))]
     pub(crate) cache: Option<&'a Path>,
     /// Whether it may read weights in place.
     pub(crate) import: bool,

@@ -20,6 +20,7 @@ pub use device::GpuShare;
 pub(crate) use device::fits_on_device;
 pub(crate) use ledger::Reservation;
 pub use shortage::Shortage;
+#[cfg(feature = "gpu")]
 pub(crate) use shortage::size;
 
 use crate::error::EngineError;
