@@ -13,7 +13,8 @@
 //! - **How much.** Files that were not used for longest go when all together would pass the limit, and none is written that
 //!   takes more than a quarter of the free disk space.
 //! - **How it is read.** In place where the system has it on huge pages, which is what products need to read at full speed;
-//!   elsewhere it is copied into memory that has them.
+//!   elsewhere it is copied into memory that has them. A file of which some is on huge pages had them all when it was written,
+//!   and lost them as the system took pages back: it is written again, for the next start.
 //!
 //! The bytes are those that packing gives, so no result depends on any of it.
 
@@ -22,7 +23,7 @@ mod file;
 mod folder;
 mod mapping;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use minfer_gguf::TensorType;
@@ -55,19 +56,26 @@ impl PackedCacheOptions {
 #[derive(Default)]
 pub(crate) struct Keeper {
     options: Option<PackedCacheOptions>,
-    state: State,
+    load: Option<Load>,
     notes: Vec<LoadNote>,
 }
 
-#[derive(Default)]
-enum State {
-    #[default]
-    Idle,
-    /// The file was found.
-    Reading { contents: Contents, map: Arc<MappedFile>, in_place: bool },
-    /// It was not, and is being written.
-    Writing { contents: Contents, writer: Writer, path: PathBuf },
+/// The matrices of one load.
+struct Load {
+    contents: Contents,
+    path: PathBuf,
+    /// The file, if there is one.
+    found: Option<Arc<MappedFile>>,
+    in_place: bool,
+    /// Where it is being written, if it is.
+    writer: Option<Writer>,
 }
+
+/// From this share on huge pages a file is used where it is.
+const MOSTLY_HUGE: f64 = 0.75;
+
+/// From this share on the file system can give huge pages.
+const SOME_HUGE: f64 = 0.05;
 
 /// Packed bytes that were kept.
 pub(crate) enum Found {
@@ -84,67 +92,82 @@ impl Keeper {
 
     /// Looks for a file with these matrices, or starts to write one.
     pub(crate) fn begin(&mut self, origin: Option<&[u8]>, matrices: &[Matrix<'_>], pool: &Pool) {
-        self.state = State::Idle;
+        self.load = None;
         let (Some(options), Some(origin)) = (self.options.clone(), origin) else { return };
         let Some(contents) = Contents::new(origin, matrices) else { return };
         let path = options.folder.join(contents.file_name());
         if contents.file_bytes() < options.min_bytes {
             return;
         }
-        match file::open(&path, &contents, pool) {
-            Ok(map) => self.found(contents, map, &path),
-            Err(OpenError::Missing) => self.start_writing(contents, path, &options),
+        let load = Load { contents, path, found: None, in_place: false, writer: None };
+        match file::open(&load.path, &load.contents, pool) {
+            Ok(map) => self.found(load, map, &options),
+            Err(OpenError::Missing) => self.start_writing(load, &options),
             Err(OpenError::Io(e)) => {
-                self.info(format!("packed weights cannot be read from {}: {e}", path.display()))
+                self.info(format!("packed weights cannot be read from {}: {e}", load.path.display()));
             }
             Err(OpenError::Damaged) => {
-                self.warn(format!(
-                    "the packed weights kept in {} are damaged; they are packed again",
-                    path.display()
-                ));
-                let _ = std::fs::remove_file(&path);
-                self.start_writing(contents, path, &options);
+                let path = load.path.display();
+                self.warn(format!("the packed weights kept in {path} are damaged; they are packed again"));
+                let _ = std::fs::remove_file(&load.path);
+                self.start_writing(load, &options);
             }
         }
     }
 
-    fn found(&mut self, contents: Contents, map: MappedFile, path: &Path) {
-        let in_place = map.is_on_huge_pages();
-        folder::touch(path);
-        let how = if in_place { "mapped" } else { "copied" };
-        self.info(format!("packed weights {how} from {}", path.display()));
-        self.state = State::Reading { contents, map: Arc::new(map), in_place };
+    fn found(&mut self, mut load: Load, map: MappedFile, options: &PackedCacheOptions) {
+        folder::touch(&load.path);
+        let huge = map.huge_share();
+        load.in_place = huge >= MOSTLY_HUGE;
+        let how = if load.in_place { "mapped" } else { "copied" };
+        self.info(format!("packed weights {how} from {}", load.path.display()));
+        if !load.in_place {
+            // Checking has brought all of it into memory, where the copy is to go.
+            map.release(0..map.bytes().len());
+        }
+        load.found = Some(Arc::new(map));
+        match load.in_place || huge < SOME_HUGE {
+            true => self.load = Some(load),
+            false => self.start_writing(load, options),
+        }
     }
 
-    fn start_writing(&mut self, contents: Contents, path: PathBuf, options: &PackedCacheOptions) {
-        let ready = folder::make_room(options, contents.file_bytes())
+    fn start_writing(&mut self, mut load: Load, options: &PackedCacheOptions) {
+        let ready = folder::make_room(options, load.contents.file_bytes())
             .and_then(|()| Ok(Writer::create(&options.folder)?));
         match ready {
-            Ok(writer) => self.state = State::Writing { contents, writer, path },
+            Ok(writer) => load.writer = Some(writer),
             Err(e) => self.not_kept(&e),
         }
+        self.load = Some(load);
     }
 
     /// The packed bytes of a matrix, if they were kept.
     pub(crate) fn find(&self, name: &str, dtype: TensorType, rows: usize, k: usize) -> Option<Found> {
-        let State::Reading { contents, map, in_place } = &self.state else { return None };
-        let piece = contents.piece(&Matrix { name, dtype, rows, k })?;
-        let part = FilePart::new(map.clone(), piece.offset..piece.offset + piece.len)?;
-        Some(if *in_place { Found::InPlace(part) } else { Found::Copy(part) })
+        let load = self.load.as_ref()?;
+        let piece = load.contents.piece(&Matrix { name, dtype, rows, k })?;
+        let part = FilePart::new(load.found.clone()?, piece.offset..piece.offset + piece.len)?;
+        Some(if load.in_place { Found::InPlace(part) } else { Found::Copy(part) })
     }
 
-    /// Keeps a matrix that was packed.
+    /// Keeps a matrix that is in memory.
     pub(crate) fn add(&mut self, name: &str, packed: &[u8]) {
-        let State::Writing { contents, writer, .. } = &mut self.state else { return };
+        let Some(Load { contents, writer: Some(writer), .. }) = &mut self.load else { return };
         if let Err(e) = writer.append(contents, name, packed) {
-            self.state = State::Idle;
+            self.stop_writing();
             self.not_kept(&e);
+        }
+    }
+
+    fn stop_writing(&mut self) {
+        if let Some(load) = &mut self.load {
+            load.writer = None;
         }
     }
 
     /// Completes what was begun.
     pub(crate) fn end(&mut self) {
-        let State::Writing { contents, writer, path } = std::mem::take(&mut self.state) else { return };
+        let Some(Load { contents, path, writer: Some(writer), .. }) = self.load.take() else { return };
         match writer.finish(&contents, &path) {
             Ok(()) => self.info(format!("packed weights kept in {} for the next start", path.display())),
             Err(e) => self.not_kept(&e),

@@ -286,8 +286,11 @@ fn matrix(
         }
         Some(Found::InPlace(part)) => PackedBytes::File(part),
         Some(Found::Copy(part)) => {
-            let buf = copy(part.as_slice(), by.pool, &mut home.memory);
-            PackedBytes::Memory(buf.map_err(|e| refused(name, e.into()))?)
+            let buf =
+                copy(part.as_slice(), by.pool, &mut home.memory).map_err(|e| refused(name, e.into()))?;
+            part.release();
+            home.keeper.add(name, buf.as_slice());
+            PackedBytes::Memory(buf)
         }
     };
     PackedMatrix::from_packed(data.dtype, rows, k, bytes).map_err(|e| refused(name, e))

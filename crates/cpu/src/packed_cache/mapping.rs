@@ -35,17 +35,32 @@ impl MappedFile {
         &self.0
     }
 
-    /// Whether three quarters of the file, all of which was read, are on huge pages.
+    /// How much of the file, all of which was read, is on huge pages: 0 to 1.
     #[cfg(target_os = "linux")]
-    pub(super) fn is_on_huge_pages(&self) -> bool {
-        let huge = huge_page_bytes(self.0.as_ptr() as usize).unwrap_or(0);
-        huge >= self.0.len() as u64 / 4 * 3
+    pub(super) fn huge_share(&self) -> f64 {
+        let huge = huge_page_bytes(self.0.as_ptr().addr()).unwrap_or(0);
+        huge as f64 / self.0.len() as f64
     }
 
     /// Other systems do not say; their file pages are those of all memory.
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn is_on_huge_pages(&self) -> bool {
-        true
+    pub(super) fn huge_share(&self) -> f64 {
+        1.0
+    }
+
+    /// Lets the pages of a range go; reading them again brings them back from the file.
+    pub(super) fn release(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        // SAFETY: the map is shared and read-only, so dropped pages come back with the file's own bytes: nothing that was or
+        // will be read through the map changes.
+        let released = unsafe {
+            self.0.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len())
+        };
+        // It is advice: a system that refuses keeps the pages, which only costs memory.
+        #[cfg(unix)]
+        let _ = released;
+        #[cfg(not(unix))]
+        let _ = range;
     }
 }
 
@@ -65,6 +80,11 @@ impl FilePart {
     pub(super) fn new(map: Arc<MappedFile>, range: Range<usize>) -> Option<FilePart> {
         map.bytes().get(range.clone())?;
         Some(FilePart { map, range })
+    }
+
+    /// Says that the bytes were copied: their pages may go.
+    pub(crate) fn release(&self) {
+        self.map.release(self.range.clone());
     }
 
     /// The bytes.
