@@ -71,8 +71,8 @@ struct Load {
     writer: Option<Writer>,
 }
 
-/// From this share on huge pages a file is used where it is.
-const MOSTLY_HUGE: f64 = 0.75;
+/// From this share on huge pages a file is used where it is: at 87 % generation was 6 % slower than from memory.
+const MOSTLY_HUGE: f64 = 0.95;
 
 /// From this share on the file system can give huge pages.
 const SOME_HUGE: f64 = 0.05;
