@@ -333,7 +333,7 @@ pub trait BackendDriver: Send + Sync {
         let _ = (weights, source);
     }
 
-    /// Says that those weights are loaded.
+    /// Says that those weights are loaded, or that one could not be.
     fn end_loading(&self) {}
 
     /// What happened while loading that did not stop it, since the last call.

@@ -390,6 +390,18 @@ impl Scheduler {
         for driver in self.registry.drivers() {
             driver.begin_loading(&uses(&nodes, driver.backend()), self.weights.as_ref());
         }
+        let loaded = self.load_each(&nodes, &compiled.graph, progress);
+        // After an error, too: what a backend began for it is not left open.
+        self.registry.drivers().iter().for_each(|driver| driver.end_loading());
+        loaded
+    }
+
+    fn load_each(
+        &self,
+        nodes: &[&Node],
+        graph: &ComputeGraph,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), StepError> {
         let total = nodes.iter().map(|n| n.meta.weights.len()).sum();
         let mut done = 0;
         for node in nodes {
@@ -399,13 +411,12 @@ impl Scheduler {
                     let usage = WeightUse { name: &weight.name, op: &node.op, index };
                     driver
                         .load_weight(usage, self.weights.as_ref())
-                        .map_err(|fault| run_error(node, &compiled.graph, fault))?;
+                        .map_err(|fault| run_error(node, graph, fault))?;
                 }
                 done += 1;
                 progress(done, total);
             }
         }
-        self.registry.drivers().iter().for_each(|driver| driver.end_loading());
         Ok(())
     }
 }

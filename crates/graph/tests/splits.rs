@@ -252,6 +252,22 @@ fn a_missing_weight_names_node_and_weight() {
 }
 
 #[test]
+fn a_load_that_was_begun_is_ended_whether_it_succeeds_or_not() {
+    let (_, refs) = attention_weights();
+    for refuses in [false, true] {
+        let null = NullDriver::new(Backend::CPU);
+        let null = if refuses { null.refusing_weights() } else { null };
+        let n_open = null.n_open_loads();
+        let mut registry = Registry::new();
+        registry.register(Arc::new(null));
+        let mut s = Scheduler::new(registry, no_weights(), vec![kv_spec()]);
+        let loaded = s.warm(&attention(refs.clone(), false), &params(1), &mut |_, _| {});
+        assert_eq!(loaded.is_err(), refuses);
+        assert_eq!(n_open.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+}
+
+#[test]
 fn a_null_backend_runs_every_live_node() {
     let null = NullDriver::new(Backend::CPU);
     let n_run = null.n_run();

@@ -10,7 +10,7 @@ use crate::driver::{
     AttnSpan, BackendDriver, Buffer, FaultAt, KernelFault, KvSpec, PrepareJob, Prepared, Support,
     WeightSource, WeightUse,
 };
-use crate::op::{KvPart, Op, OpKind};
+use crate::op::{KvPart, Op, OpKind, WeightRef};
 use crate::testing::reference::HostBuffer;
 
 /// Claims every op except those refused; every step succeeds and writes nothing.
@@ -18,13 +18,22 @@ pub struct NullDriver {
     backend: Backend,
     refused: Vec<OpKind>,
     max_kv_bytes: Option<usize>,
+    refuses_weights: bool,
     steps: Arc<AtomicU64>,
+    loads: Arc<AtomicU64>,
 }
 
 impl NullDriver {
     /// A null backend under the handle `backend`.
     pub fn new(backend: Backend) -> Self {
-        NullDriver { backend, refused: Vec::new(), max_kv_bytes: None, steps: Arc::default() }
+        NullDriver {
+            backend,
+            refused: Vec::new(),
+            max_kv_bytes: None,
+            refuses_weights: false,
+            steps: Arc::default(),
+            loads: Arc::default(),
+        }
     }
 
     /// The same, refusing some ops.
@@ -39,6 +48,18 @@ impl NullDriver {
     pub fn limiting_kv(mut self, bytes: usize) -> Self {
         self.max_kv_bytes = Some(bytes);
         self
+    }
+
+    /// The same, able to load no weight.
+    #[must_use]
+    pub fn refusing_weights(mut self) -> Self {
+        self.refuses_weights = true;
+        self
+    }
+
+    /// How many loads were begun and not ended.
+    pub fn n_open_loads(&self) -> Arc<AtomicU64> {
+        self.loads.clone()
     }
 
     /// How many nodes it has been asked to run.
@@ -97,8 +118,21 @@ impl BackendDriver for NullDriver {
         Ok(HostBuffer::zeroed(bytes))
     }
 
-    fn load_weight(&self, _usage: WeightUse<'_>, _weights: &dyn WeightSource) -> Result<(), KernelFault> {
-        Ok(())
+    fn begin_loading(&self, _weights: &[(WeightUse<'_>, &WeightRef)], _source: &dyn WeightSource) {
+        self.loads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn end_loading(&self) {
+        self.loads.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn load_weight(&self, usage: WeightUse<'_>, _weights: &dyn WeightSource) -> Result<(), KernelFault> {
+        match self.refuses_weights {
+            true => {
+                Err(KernelFault::Weight { name: usage.name.into(), reason: "refused by the test".into() })
+            }
+            false => Ok(()),
+        }
     }
 
     fn prepare(&self, job: &PrepareJob<'_>) -> Result<Box<dyn Prepared>, KernelFault> {
