@@ -133,7 +133,7 @@ impl Keeper {
     }
 
     fn start_writing(&mut self, mut load: Load, options: &PackedCacheOptions) {
-        let ready = folder::make_room(options, load.contents.file_bytes())
+        let ready = folder::make_room(options, &load.path, load.contents.file_bytes())
             .and_then(|()| Ok(Writer::create(&options.folder)?));
         match ready {
             Ok(writer) => load.writer = Some(writer),

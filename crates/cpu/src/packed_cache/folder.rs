@@ -25,14 +25,16 @@ pub(super) enum RoomError {
     Io(#[from] io::Error),
 }
 
-/// Makes the folder, and room for `needed` more bytes in it.
-pub(super) fn make_room(options: &PackedCacheOptions, needed: u64) -> Result<(), RoomError> {
+/// Makes the folder, and room for `needed` more bytes in it. What is at `path`, where they will go, does not count: it is
+/// replaced.
+pub(super) fn make_room(options: &PackedCacheOptions, path: &Path, needed: u64) -> Result<(), RoomError> {
     if needed > options.max_bytes {
         return Err(RoomError::TooLarge { needed, max: options.max_bytes });
     }
     create(&options.folder)?;
     remove_leftovers(&options.folder)?;
     let mut kept = files(&options.folder, |name| name.ends_with(".packed"))?;
+    kept.retain(|(entry, _)| entry.path() != path);
     kept.sort_by_key(|(_, about)| about.modified().unwrap_or(SystemTime::UNIX_EPOCH));
     let mut sum = kept.iter().fold(needed, |sum, (_, about)| sum.saturating_add(about.len()));
     for (entry, about) in kept {
@@ -40,7 +42,7 @@ pub(super) fn make_room(options: &PackedCacheOptions, needed: u64) -> Result<(),
             break;
         }
         // Processes that have it mapped keep it until they end.
-        fs::remove_file(entry.path())?;
+        remove(&entry)?;
         sum -= about.len();
     }
     let free = free_bytes(&options.folder)?;
@@ -67,10 +69,18 @@ fn create(folder: &Path) -> io::Result<()> {
 fn remove_leftovers(folder: &Path) -> io::Result<()> {
     for (entry, about) in files(folder, |name| name.starts_with(TEMPORARY))? {
         if about.modified()?.elapsed().is_ok_and(|age| age > LEFT_BEHIND) {
-            fs::remove_file(entry.path())?;
+            remove(&entry)?;
         }
     }
     Ok(())
+}
+
+/// One that another process removed meanwhile is gone as well.
+fn remove(entry: &DirEntry) -> io::Result<()> {
+    match fs::remove_file(entry.path()) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
 }
 
 fn files(folder: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<(DirEntry, Metadata)>> {

@@ -178,6 +178,22 @@ fn what_was_not_used_for_longest_goes_first() {
 }
 
 #[test]
+fn a_file_that_is_written_again_drives_no_other_out() {
+    let folder = Folder::new();
+    let [a, b] = ["a", "b"].map(|name| matrix(name, 32_768));
+    folder.load(&[a]);
+    let first = folder.only();
+    folder.load(&[b]);
+    let needed = fs::metadata(&first).unwrap().len();
+    // Two have room, three have not.
+    let options = PackedCacheOptions { max_bytes: 20 << 20, ..folder.options() };
+    folder::make_room(&options, &first, needed).unwrap();
+    assert_eq!(folder.files().len(), 2);
+    folder::make_room(&options, &folder.options().folder.join("c.packed"), needed).unwrap();
+    assert_eq!(folder.files().len(), 1);
+}
+
+#[test]
 fn what_killed_processes_left_is_removed_and_other_files_are_not() {
     let folder = Folder::new();
     fs::create_dir_all(folder.options().folder).unwrap();
