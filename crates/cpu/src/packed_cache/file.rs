@@ -1,6 +1,6 @@
 //! Reading and writing a file of packed weights.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,12 +24,17 @@ pub(super) enum OpenError {
 
 /// Maps the file and checks every byte of it, on all threads.
 pub(super) fn open(path: &Path, contents: &Contents, pool: &Pool) -> Result<MappedFile, OpenError> {
-    let file = File::open(path).map_err(|e| match e.kind() {
+    // Asked before opening: opening a named pipe would wait for a writer.
+    let about = fs::metadata(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => OpenError::Missing,
         _ => OpenError::Io(e),
     })?;
+    if !about.is_file() {
+        return Err(OpenError::Io(io::Error::other("it is not a file")));
+    }
+    let file = File::open(path).map_err(OpenError::Io)?;
     let about = file.metadata().map_err(OpenError::Io)?;
-    if !about.is_file() || about.len() != contents.file_bytes() {
+    if about.len() != contents.file_bytes() {
         return Err(OpenError::Damaged);
     }
     let map = MappedFile::new(&file).map_err(OpenError::Io)?;
@@ -69,6 +74,8 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn create(folder: &Path) -> io::Result<Writer> {
         let file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?;
+        // Tells others that it is not left behind. Where files cannot be locked, its age does.
+        let _ = file.as_file().try_lock();
         Ok(Writer { file, stage: Vec::with_capacity(CHUNK_BYTES), n_written: 0, sums: Vec::new() })
     }
 

@@ -1,6 +1,6 @@
 //! The folder of packed weights: room in it, and what goes to make room.
 
-use std::fs::{self, DirBuilder, DirEntry, File, Metadata};
+use std::fs::{self, DirBuilder, DirEntry, File, Metadata, TryLockError};
 use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -11,18 +11,22 @@ use super::file::TEMPORARY;
 /// A file is written only if the disk has so many times its size free.
 const FREE_FACTOR: u64 = 4;
 
-/// A temporary file that was not written to for so long was left by a process that is gone.
+/// Where files cannot be locked, a temporary file that was not written to for so long was left by a process that is gone.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 
 /// Packed weights cannot be kept.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RoomError {
-    #[error("they take {needed} bytes, and at most {max} are to be kept")]
+    #[error("they take {}, and at most {} are to be kept", mib(*needed), mib(*max))]
     TooLarge { needed: u64, max: u64 },
-    #[error("they take {needed} bytes, more than a quarter of the {free} that are free on the disk")]
+    #[error("they take {}, more than a quarter of the {} that are free on the disk", mib(*needed), mib(*free))]
     DiskFull { needed: u64, free: u64 },
     #[error("{0}")]
     Io(#[from] io::Error),
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)
 }
 
 /// Makes the folder, and room for `needed` more bytes in it. What is at `path`, where they will go, does not count: it is
@@ -68,11 +72,21 @@ fn create(folder: &Path) -> io::Result<()> {
 
 fn remove_leftovers(folder: &Path) -> io::Result<()> {
     for (entry, about) in files(folder, |name| name.starts_with(TEMPORARY))? {
-        if about.modified()?.elapsed().is_ok_and(|age| age > LEFT_BEHIND) {
+        if is_left_behind(&entry, &about) {
             remove(&entry)?;
         }
     }
     Ok(())
+}
+
+/// Whether the process that wrote this temporary file is gone: it had it locked.
+fn is_left_behind(entry: &DirEntry, about: &Metadata) -> bool {
+    let old = || about.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LEFT_BEHIND));
+    match File::open(entry.path()).map(|file| file.try_lock()) {
+        Ok(Ok(())) => true,
+        Ok(Err(TryLockError::WouldBlock)) => false,
+        Ok(Err(TryLockError::Error(_))) | Err(_) => old(),
+    }
 }
 
 /// One that another process removed meanwhile is gone as well.
