@@ -28,6 +28,9 @@ const VARIABLES: [&str; 14] = [
     "MINFER_TRACE",
 ];
 
+/// A folder that nobody can make, an administrator neither.
+const NO_FOLDER: &str = "/proc/nonexistent/minfer-models";
+
 /// The path of the binary.
 pub(crate) fn binary() -> &'static str {
     env!("CARGO_BIN_EXE_minfer")
@@ -39,7 +42,7 @@ pub(crate) fn minfer<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S
     for name in VARIABLES {
         command.env_remove(name);
     }
-    command.env("MINFER_MODELS", "/nonexistent/minfer-models").env("MINFER_PACKED_CACHE", "0");
+    command.env("MINFER_MODELS", NO_FOLDER).env("MINFER_PACKED_CACHE", "0");
     command.env("NO_COLOR", "1").args(args);
     command
 }
