@@ -12,17 +12,18 @@
 //!
 //! More than two tokens run on half a panel over the whole k and then on the other half: with both at once the sums don't
 //! fit the 16 registers. The group loop is spelled out by a macro because the compiler doesn't always unroll it, and
-//! then the sums live in memory.
+//! then the sums live in memory. They are also the ones that prefetch, as in `avx512.rs`.
 
 #![expect(unsafe_code, reason = "SIMD by pointer")]
 #![expect(clippy::needless_range_loop, reason = "one index runs over several arrays of registers")]
 
 use super::format::IQ4_VALUES;
-use super::kernels::{PREFETCH_AHEAD, Tile, header_lines};
+use super::kernels::{PREFETCH_AHEAD, Tile};
 use super::quants::{
     Bytes, FP4_WEIGHTS, Fp4, GROUP, Iq4, Nibbles, NibblesBit, NibblesPair, Pairs, PairsBit, Quants,
 };
 use super::scales::Scales;
+use super::walk::{LINE, Walk};
 use std::arch::x86_64::*;
 
 /// A quant layout that this path can unpack.
@@ -286,19 +287,21 @@ unsafe fn kernel<Q: Unpack256, S: Scales, const T: usize, const LO: usize, const
         let ones = _mm256_set1_epi16(1);
         let zero = _mm256_setzero_si256();
         let mut acc = [[_mm256_setzero_ps(); T]; 2];
-        let mut ahead = x.quants.as_ptr().wrapping_add(PREFETCH_AHEAD);
+        let mut walk = Walk::default();
+        let mut ahead = x.panel.as_ptr().wrapping_add(PREFETCH_AHEAD);
+        let mut block = x.panel.as_ptr();
         for i in 0..x.n_steps {
-            let (block, step) = (i / S::STEPS, i % S::STEPS);
-            if LO == 0 && x.prefetch {
-                let extra = if step == 0 { header_lines::<S>(block) } else { 0 };
-                for _ in 0..Q::BYTES / 64 + extra {
+            if i % S::STEPS == 0 {
+                block = x.panel.as_ptr().add(walk.block::<S>());
+            }
+            let sub = x.panel.as_ptr().add(walk.subs::<S>());
+            let quants = x.panel.as_ptr().add(walk.quants(Q::BYTES));
+            if T > 2 && LO == 0 && x.prefetch {
+                while ahead < x.panel.as_ptr().wrapping_add(walk.next() + PREFETCH_AHEAD) {
                     _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
-                    ahead = ahead.wrapping_add(64);
+                    ahead = ahead.wrapping_add(LINE);
                 }
             }
-            let quants = x.quants.as_ptr().add(i * Q::BYTES);
-            let header = x.header.as_ptr().add(block * S::HEADER);
-            let sub = header.add(S::FIXED + step * S::SUBS * 16);
             let q = x.q.as_ptr().add(i * 32 * T);
             let correction = x.correction.as_ptr().wrapping_add(i * S::CORRECTIONS * T);
             for h in LO..HI {
@@ -309,7 +312,7 @@ unsafe fn kernel<Q: Unpack256, S: Scales, const T: usize, const LO: usize, const
                     ($($g:literal)*) => {$({
                         const G: usize = $g;
                         if S::HALVES && G == 4 {
-                            let sc = _mm256_mul_ps(halves(header, h), half_scale::<S>(sub, h));
+                            let sc = _mm256_mul_ps(halves(block, h), half_scale::<S>(sub, h));
                             for j in 0..T {
                                 let sum = corrected::<Q, S>(isum[j], correction, j);
                                 first[j] = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), sc);
@@ -334,8 +337,8 @@ unsafe fn kernel<Q: Unpack256, S: Scales, const T: usize, const LO: usize, const
                     })*};
                 }
                 groups!(0 1 2 3 4 5 6 7);
-                let mut d = if S::E8M0 { e8m0_half(bytes_u(header, h)) } else { halves(header, h) };
-                let mut m = if S::MIN { halves(header.add(32), h) } else { _mm256_setzero_ps() };
+                let mut d = if S::E8M0 { e8m0_half(bytes_u(block, h)) } else { halves(block, h) };
+                let mut m = if S::MIN { halves(block.add(32), h) } else { _mm256_setzero_ps() };
                 if S::SUBS > 0 && !S::HALVES {
                     let sc = if S::MIN { bytes_u(sub, h) } else { bytes_i(sub, h) };
                     d = _mm256_mul_ps(d, _mm256_cvtepi32_ps(sc));

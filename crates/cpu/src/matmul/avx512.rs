@@ -2,8 +2,8 @@
 //! activations of one token broadcast to all lanes. One panel and up to 8 tokens at a time, the whole k inside.
 //!
 //! - The integer sums start at the correction for the offset (`-offset * sum(q)`), so offsets cost nothing.
-//! - Prefetches go into L2, 8 KiB ahead of the quants and at the panel's own rate, headers included; into L1 they run
-//!   out of miss buffers, and aimed from the start of the panel they would trail the reads.
+//! - Few tokens need no prefetches: a panel is read in the order in which it lies (`walk.rs`), so the processor fetches it by
+//!   itself, faster than if asked. With more tokens it doesn't look far enough: then they are asked for into L2, 8 KiB ahead.
 //! - Arrays of registers are filled by loops: closures given to `array::map` are not always inlined, and then every
 //!   intrinsic is a call (ten times slower).
 //! - From 64 tokens on, a panel is unpacked once to plain bytes and all tiles run on those ([`expand`]).
@@ -12,13 +12,17 @@
 #![expect(clippy::needless_range_loop, reason = "one index runs over several arrays of registers")]
 
 use super::activations::{TileMut, scales};
-use super::kernels::{PREFETCH_AHEAD, Tile, header_lines};
+use super::kernels::{PREFETCH_AHEAD, Tile};
 use super::quants::{
     Bytes, FP4_WEIGHTS, Fp4, GROUP, IQ4_WEIGHTS, Iq4, Nibbles, NibblesBit, NibblesPair, Pairs, PairsBit,
     Quants,
 };
 use super::scales::Scales;
+use super::walk::{LINE, Walk, expansion};
 use std::arch::x86_64::*;
+
+/// From this many tokens on, kernels prefetch.
+const PREFETCH_TOKENS: usize = 8;
 
 /// A quant layout that this path can unpack.
 pub(super) trait Unpack512: Quants {
@@ -178,13 +182,13 @@ unsafe fn add_masks<const HALF: usize, const BIT: i8>(mut w: [__m512i; 4], masks
 /// The block scales of 16 rows.
 ///
 /// # Safety
-/// The CPU has the features; `header` points to `S::HEADER` bytes.
+/// The CPU has the features; `block` points to `S::FIXED` bytes.
 #[inline(always)]
-unsafe fn block_scales<S: Scales>(header: *const u8) -> (__m512, __m512) {
+unsafe fn block_scales<S: Scales>(block: *const u8) -> (__m512, __m512) {
     // SAFETY: granted by the caller.
     unsafe {
-        let half = |at: usize| _mm512_cvtph_ps(_mm256_loadu_si256(header.add(at).cast()));
-        let d = if S::E8M0 { e8m0_half(bytes_u(header)) } else { half(0) };
+        let half = |at: usize| _mm512_cvtph_ps(_mm256_loadu_si256(block.add(at).cast()));
+        let d = if S::E8M0 { e8m0_half(bytes_u(block)) } else { half(0) };
         (d, if S::MIN { half(32) } else { _mm512_setzero_ps() })
     }
 }
@@ -229,23 +233,23 @@ unsafe fn kernel<Q: Unpack512, S: Scales, const T: usize>(x: &Tile<'_>) {
     unsafe {
         let zero = _mm512_setzero_ps();
         let mut acc = [zero; T];
-        let mut quants = x.quants.as_ptr();
-        let mut header = x.header.as_ptr();
+        let panel = x.panel.as_ptr();
+        let mut walk = Walk::default();
+        let mut ahead = panel.wrapping_add(PREFETCH_AHEAD);
         let mut q = x.q.as_ptr();
         let (mut scale, mut scaled_sum) = (x.scale.as_ptr(), x.scaled_sum.as_ptr());
         let mut correction = x.correction.as_ptr();
-        let mut ahead = quants.wrapping_add(PREFETCH_AHEAD);
-        for block in 0..x.n_steps / S::STEPS {
-            let (d, m) = block_scales::<S>(header);
-            for step in 0..S::STEPS {
-                if x.prefetch {
-                    let extra = if step == 0 { header_lines::<S>(block) } else { 0 };
-                    for _ in 0..Q::BYTES / 64 + extra {
+        for _ in 0..x.n_steps / S::STEPS {
+            let (d, m) = block_scales::<S>(panel.add(walk.block::<S>()));
+            for _ in 0..S::STEPS {
+                let sub = panel.add(walk.subs::<S>());
+                let quants = panel.add(walk.quants(Q::BYTES));
+                if T >= PREFETCH_TOKENS && x.prefetch {
+                    while ahead < panel.wrapping_add(walk.next() + PREFETCH_AHEAD) {
                         _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
-                        ahead = ahead.wrapping_add(64);
+                        ahead = ahead.wrapping_add(LINE);
                     }
                 }
-                let sub = header.add(S::FIXED + step * S::SUBS * 16);
                 let mut isum = [_mm512_setzero_si512(); T];
                 let mut first = [zero; T];
                 if !S::MIN {
@@ -310,13 +314,11 @@ unsafe fn kernel<Q: Unpack512, S: Scales, const T: usize>(x: &Tile<'_>) {
                         };
                     }
                 }
-                quants = quants.add(Q::BYTES);
                 q = q.add(32 * T);
                 scale = scale.add(T);
                 scaled_sum = scaled_sum.add(T);
                 correction = correction.wrapping_add(S::CORRECTIONS * T);
             }
-            header = header.add(S::HEADER);
         }
         let rows = (0xFFFF_u32 >> (16 - x.n_rows)) as u16;
         for (j, &acc) in acc.iter().enumerate() {
@@ -373,18 +375,19 @@ pub(super) unsafe fn tile<Q: Unpack512, S: Scales>(x: &Tile<'_>) {
     }
 }
 
-/// Unpacks the quants of a panel into `out`, `Bytes::BYTES` per step.
+/// Unpacks the quants of a panel to plain bytes.
 ///
 /// # Safety
-/// The CPU has the features of [`crate::isa::Avx512`]; both start at a multiple of 64.
+/// The CPU has the features of [`crate::isa::Avx512`]; both start at a multiple of 64, and `out` has room for the result.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,f16c,fma,bmi2")]
-pub(super) unsafe fn expand<Q: Unpack512>(quants: &[u8], out: &mut [u8]) {
-    let steps = quants.chunks_exact(Q::BYTES).zip(out.chunks_exact_mut(Bytes::BYTES));
-    for (step, out) in steps {
-        let out = out.as_mut_ptr();
-        // SAFETY: whole steps on both sides, aligned as the caller grants (step sizes are multiples of 64).
+pub(super) unsafe fn expand<Q: Unpack512, S: Scales>(panel: &[u8], out: &mut [u8]) {
+    for step in expansion::<Q, S>(panel.len()) {
+        out[step.lines_to..][..step.lines.len()].copy_from_slice(&panel[step.lines]);
+        let quants = panel[step.quants..][..Q::BYTES].as_ptr();
+        let out = out[step.quants_to..][..Bytes::BYTES].as_mut_ptr();
+        // SAFETY: a whole step on both sides, aligned as the caller grants (lines and steps are multiples of 64).
         unsafe {
-            let (first, second) = (Q::unpack_half::<0>(step.as_ptr()), Q::unpack_half::<1>(step.as_ptr()));
+            let (first, second) = (Q::unpack_half::<0>(quants), Q::unpack_half::<1>(quants));
             for i in 0..4 {
                 _mm512_store_si512(out.add(i * GROUP).cast(), first[i]);
                 _mm512_store_si512(out.add((4 + i) * GROUP).cast(), second[i]);

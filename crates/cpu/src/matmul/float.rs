@@ -28,6 +28,14 @@ pub(super) struct FloatTile<'a> {
     pub(super) prefetch: bool,
 }
 
+/// Whether a kernel of so many tokens prefetches weights of `size` bytes: with little to do for a cache line, the processor
+/// fetches the next ones by itself, and faster than if asked.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only SIMD kernels prefetch"))]
+#[inline(always)]
+pub(super) const fn prefetches(size: usize, n_tokens: usize) -> bool {
+    n_tokens >= 2 * size
+}
+
 /// Whether weights of this type are multiplied as floats.
 pub(super) fn is_float(dtype: TensorType) -> bool {
     matches!(dtype, TensorType::F32 | TensorType::F16 | TensorType::BF16)
@@ -50,7 +58,7 @@ pub(super) fn shapes(isa: Isa) -> &'static [(usize, usize)] {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2(_) => &[(4, 1), (2, 2), (1, 4)],
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512Vnni(_) => &[(8, 1), (4, 2), (2, 4), (1, 8)],
+        Isa::Avx512Vnni(_) => &[(8, 1), (4, 2), (2, 4), (1, 4)],
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "SIMD by pointer")]
 
-use super::float::FloatTile;
+use super::float::{FloatTile, prefetches};
 use super::kernels::PREFETCH_AHEAD;
 use minfer_gguf::TensorType;
 use std::arch::x86_64::*;
@@ -66,7 +66,7 @@ unsafe fn kernel<W: Load, const P: usize, const T: usize>(x: &FloatTile<'_>, fir
         for k in 0..x.k {
             for (p, acc) in acc.iter_mut().enumerate() {
                 let at = base.add(p * panel_bytes + k * 16 * W::SIZE);
-                if x.prefetch && (W::SIZE == 4 || k % 2 == 0) {
+                if x.prefetch && prefetches(W::SIZE, T) && (W::SIZE == 4 || k % 2 == 0) {
                     _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(PREFETCH_AHEAD).cast());
                 }
                 let w = W::load(at);
@@ -113,7 +113,7 @@ unsafe fn by_tokens<W: Load>(x: &FloatTile<'_>) {
     // SAFETY: granted by the caller.
     unsafe {
         match x.len {
-            1 => panels::<W, 8, 1>(x),
+            1 => panels::<W, 4, 1>(x),
             2 => panels::<W, 4, 2>(x),
             4 => panels::<W, 2, 4>(x),
             8 => panels::<W, 1, 8>(x),

@@ -8,21 +8,21 @@ use super::quants::{Bytes, Quants};
 use super::rearrange::{self, Plain};
 use super::scalar;
 use super::scales::Scales;
+use super::walk::{LINE, steps};
 use crate::isa::Isa;
 use minfer_gguf::TensorType;
 
-/// How far ahead of the quants kernels prefetch, in bytes. 4 KiB is equal, 16 KiB loses 1-3 %.
+/// How far ahead kernels prefetch, in bytes. 4 KiB is equal, 16 KiB loses 1-3 %.
 #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only SIMD kernels prefetch"))]
 pub(super) const PREFETCH_AHEAD: usize = 8 << 10;
 
 /// The work of one kernel call: one panel of 16 rows by the tokens of one tile.
 ///
-/// The arrays hold whole panels and tiles, laid out as `quants.rs`, `scales.rs` and `activations.rs` say; `quants` starts
-/// at a multiple of 64. `out[token * out_stride + row]` may be written for `len` tokens and `n_rows` rows (1..=16), and
+/// The arrays hold whole panels and tiles, laid out as `walk.rs`, `quants.rs`, `scales.rs` and `activations.rs` say; `panel`
+/// starts at a multiple of 64. `out[token * out_stride + row]` may be written for `len` tokens and `n_rows` rows (1..=16), and
 /// is written by nobody else meanwhile.
 pub(super) struct Tile<'a> {
-    pub(super) header: &'a [u8],
-    pub(super) quants: &'a [u8],
+    pub(super) panel: &'a [u8],
     /// Steps of 32 k.
     pub(super) n_steps: usize,
     /// Tokens.
@@ -40,27 +40,18 @@ pub(super) struct Tile<'a> {
     pub(super) prefetch: bool,
 }
 
-/// Cache lines of header to prefetch with block `block`: their average is exact even where blocks are not whole lines.
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only SIMD kernels prefetch"))]
-#[inline(always)]
-pub(super) const fn header_lines<S: Scales>(block: usize) -> usize {
-    (block + 1) * S::HEADER / 64 - block * S::HEADER / 64
-}
-
 type TileFn = unsafe fn(&Tile<'_>);
-type PutFn = unsafe fn(&[u8], usize, &mut [u8], &mut [u8]);
+type PutFn = unsafe fn(&[u8], usize, &mut [u8]);
 
 /// Sizes and functions of one quantized type.
 pub(super) struct Kernels {
     pub(super) dtype: TensorType,
-    /// Bytes of header per block and of quants per step, for 16 rows.
-    pub(super) header_bytes: usize,
-    pub(super) step_bytes: usize,
-    pub(super) steps_per_block: usize,
+    /// Sizes for 16 rows.
+    pub(super) sizes: Sizes,
     offset: i32,
     corrections: Corrections,
-    /// Writes 32 weights of row `.3` in step `.2 % steps_per_block` as floats, from the header of the block and the step.
-    pub(super) dequantize: fn(&[u8], &[u8], usize, usize, &mut [f32]),
+    /// Writes the `k` weights of row `.1` of a panel as floats.
+    pub(super) dequantize: fn(&[u8], usize, &mut [f32]),
     scalar: Level,
     #[cfg(target_arch = "x86_64")]
     avx2: Level,
@@ -68,15 +59,42 @@ pub(super) struct Kernels {
     avx512: Level,
 }
 
+/// Bytes of a panel's parts.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    scales_per_block: usize,
+    steps_per_block: usize,
+    per_step: usize,
+}
+
+impl Sizes {
+    /// Bytes of a panel of `n_steps` (whole blocks), unless there are too many for an address.
+    pub(super) fn panel(&self, n_steps: usize) -> Option<usize> {
+        n_steps.checked_mul(self.per_step)?.checked_add(self.scales(n_steps)?)
+    }
+
+    /// Bytes of such a panel when its quants are whole bytes.
+    fn expanded(&self, n_steps: usize) -> Option<usize> {
+        Sizes { per_step: Bytes::BYTES, ..*self }.panel(n_steps)
+    }
+
+    /// Bytes of its lines of scales.
+    fn scales(&self, n_steps: usize) -> Option<usize> {
+        let bytes = (n_steps / self.steps_per_block).checked_mul(self.scales_per_block)?;
+        bytes.checked_next_multiple_of(LINE)
+    }
+}
+
 /// The functions of one type on one instruction set.
 #[derive(Clone, Copy)]
 struct Level {
-    put_blocks: PutFn,
+    put_panel: PutFn,
     tile: TileFn,
     expanded: Option<Expanded>,
 }
 
-/// Unpacking the quants of a panel to plain bytes (64-byte aligned on both sides), and the kernel that runs on those.
+/// Unpacking the quants of a panel to plain bytes (64-byte aligned on both sides), its scales among them as before, and the
+/// kernel that runs on those.
 #[derive(Clone, Copy)]
 struct Expanded {
     unpack: unsafe fn(&[u8], &mut [u8]),
@@ -116,14 +134,14 @@ impl Kernels {
         Kernels {
             // Plain bytes would be slower here: their sums must be widened after every group.
             avx2: Level {
-                put_blocks: rearrange_avx2::put_blocks::<F>,
+                put_panel: rearrange_avx2::put_panel::<F>,
                 tile: avx2::tile::<F::Quants, F::Scales>,
                 expanded: None,
             },
             avx512: Level::new::<F>(
-                rearrange_avx2::put_blocks::<F>,
+                rearrange_avx2::put_panel::<F>,
                 avx512::tile::<F::Quants, F::Scales>,
-                Expanded { unpack: avx512::expand::<F::Quants>, tile: avx512::tile::<Bytes, F::Scales> },
+                Expanded { unpack: avx512::expand::<F::Quants, F::Scales>, tile: avx512::tile::<Bytes, F::Scales> },
             ),
             ..Kernels::portable::<F>()
         }
@@ -137,15 +155,17 @@ impl Kernels {
     const fn portable<F: Format>() -> Kernels {
         const { assert!((F::OFFSET == 0) == F::Scales::MIN, "kernels correct either an offset or a minimum") };
         let scalar = Level::new::<F>(
-            rearrange::put_blocks::<F, Plain>,
+            rearrange::put_panel::<F, Plain>,
             scalar::tile::<F::Quants, F::Scales>,
-            Expanded { unpack: scalar::expand::<F::Quants>, tile: scalar::tile::<Bytes, F::Scales> },
+            Expanded { unpack: scalar::expand::<F::Quants, F::Scales>, tile: scalar::tile::<Bytes, F::Scales> },
         );
         Kernels {
             dtype: F::TYPE,
-            header_bytes: F::Scales::HEADER,
-            step_bytes: F::Quants::BYTES,
-            steps_per_block: F::Scales::STEPS,
+            sizes: Sizes {
+                scales_per_block: F::Scales::BYTES,
+                steps_per_block: F::Scales::STEPS,
+                per_step: F::Quants::BYTES,
+            },
             offset: F::OFFSET,
             corrections: match (F::Scales::HALVES, F::Scales::MIN) {
                 (false, true) => Corrections::None,
@@ -172,38 +192,30 @@ impl Kernels {
         }
     }
 
-    /// Packs the raw blocks of up to 16 rows, `raw` being the first and each `row_bytes` after the one before, into a
-    /// header that was zero and quants.
-    pub(super) fn put_blocks(
-        &self,
-        raw: &[u8],
-        row_bytes: usize,
-        header: &mut [u8],
-        quants: &mut [u8],
-        isa: Isa,
-    ) {
+    /// Packs up to 16 raw rows of `row_bytes` into a panel that was zero.
+    pub(super) fn put_panel(&self, raw: &[u8], row_bytes: usize, panel: &mut [u8], isa: Isa) {
         // SAFETY: the token in `isa` proves the features.
-        unsafe { (self.level(isa).put_blocks)(raw, row_bytes, header, quants) }
+        unsafe { (self.level(isa).put_panel)(raw, row_bytes, panel) }
     }
 
-    /// Whether [`Kernels::expand`] pays on this level.
-    pub(super) fn expands(&self, isa: Isa) -> bool {
-        self.level(isa).expanded.is_some()
+    /// Bytes of a panel of `n_steps` after [`Kernels::expand`], if that pays on this level.
+    pub(super) fn expanded_bytes(&self, n_steps: usize, isa: Isa) -> Option<usize> {
+        self.level(isa).expanded.and_then(|_| self.sizes.expanded(n_steps))
     }
 
-    /// Unpacks the quants of a panel to plain bytes, if this level [expands](Kernels::expands).
+    /// Unpacks the quants of a panel to plain bytes, if this level does that.
     ///
     /// # Panics
     /// If either side does not start at a multiple of 64.
-    pub(super) fn expand(&self, quants: &[u8], out: &mut [u8], isa: Isa) {
-        assert!(quants.as_ptr().addr().is_multiple_of(64) && out.as_ptr().addr().is_multiple_of(64));
+    pub(super) fn expand(&self, panel: &[u8], out: &mut [u8], isa: Isa) {
+        assert!(panel.as_ptr().addr().is_multiple_of(64) && out.as_ptr().addr().is_multiple_of(64));
         if let Some(expanded) = self.level(isa).expanded {
             // SAFETY: the token in `isa` proves the features, and the alignment was just checked.
-            unsafe { (expanded.unpack)(quants, out) }
+            unsafe { (expanded.unpack)(panel, out) }
         }
     }
 
-    /// Runs one tile on `isa`; `expanded` says that its quants came from [`Kernels::expand`].
+    /// Runs one tile on `isa`; `expanded` says that its panel came from [`Kernels::expand`].
     ///
     /// # Safety
     /// The arrays and the output of `tile` are as [`Tile`] says, and `expanded` is true only if the level expands.
@@ -247,20 +259,22 @@ impl Kernels {
 
 impl Level {
     /// With no expansion for types that are packed as bytes already.
-    const fn new<F: Format>(put_blocks: PutFn, tile: TileFn, expanded: Expanded) -> Level {
+    const fn new<F: Format>(put_panel: PutFn, tile: TileFn, expanded: Expanded) -> Level {
         Level {
-            put_blocks,
+            put_panel,
             tile,
             expanded: if F::Quants::BYTES < Bytes::BYTES { Some(expanded) } else { None },
         }
     }
 }
 
-fn dequantize<F: Format>(header: &[u8], quants: &[u8], step: usize, row: usize, out: &mut [f32]) {
-    let scales = super::scales::RowScales::read::<F::Scales>(header, step, row);
-    let weights = F::Quants::unpack(quants);
-    for (i, out) in out[..32].iter_mut().enumerate() {
-        let q = (i32::from(weights[i / 4][row * 4 + i % 4]) - F::OFFSET) as f32;
-        *out = scales.dequantize::<F::Scales>(q, i / 16);
+fn dequantize<F: Format>(panel: &[u8], row: usize, out: &mut [f32]) {
+    for (step, out) in steps::<F::Quants, F::Scales>(panel).zip(out.chunks_exact_mut(32)) {
+        let scales = step.row_scales::<F::Scales>(row);
+        let weights = F::Quants::unpack(step.quants);
+        for (i, out) in out.iter_mut().enumerate() {
+            let q = (i32::from(weights[i / 4][row * 4 + i % 4]) - F::OFFSET) as f32;
+            *out = scales.dequantize::<F::Scales>(q, i / 16);
+        }
     }
 }

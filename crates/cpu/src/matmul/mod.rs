@@ -11,7 +11,7 @@
 //! - quantize the activations of a step once and use them for all matrices that read them,
 //! - split `0..n_panels` between threads, each calling [`matmul_panels`] with its own [`Scratch`].
 //!
-//! Files: `format.rs` the weight types, `quants.rs` and `scales.rs` their packed layouts, `pack.rs` and `rearrange*.rs`
+//! Files: `format.rs` the weight types, `quants.rs` and `scales.rs` their packed layouts, `walk.rs` the order in a panel, `pack.rs` and `rearrange*.rs`
 //! the packing, `activations.rs` the other operand, `kernels.rs` the table of `scalar.rs`, `avx2.rs` and `avx512.rs`;
 //! `float.rs` and `float_*.rs` the float types.
 
@@ -39,6 +39,7 @@ mod scalar;
 mod scales;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use activations::{ActivationWriter, QuantizedActivations};
 pub use pack::{PACK_VERSION, PANEL_ROWS, PackError, PackedBytes, PackedMatrix, Packer};

@@ -1,7 +1,7 @@
 //! Weight matrices rewritten once, at load, into panels of 16 rows.
 //!
-//! A panel of a quantized type is `[header of all blocks, padded to 64 bytes][quants of all steps]` (`scales.rs`,
-//! `quants.rs`), of a float type `[k][16 rows]`. The same panels serve one token and many, on every instruction set.
+//! A panel of a quantized type is the quants of all steps (`quants.rs`) with lines of scales between them (`scales.rs`,
+//! `walk.rs`), of a float type `[k][16 rows]`. The same panels serve one token and many, on every instruction set.
 //! Rows missing from the last panel are zero. The size is that of the file plus at most 4 % (Q3_K 3.6 %, Q4_K 2.8 %).
 //!
 //! Packing goes panel by panel, in any order and from any number of threads: see [`Packer`]. What comes out can be kept and
@@ -23,7 +23,7 @@ pub const PANEL_ROWS: usize = 16;
 
 /// Number of this layout of panels, of all types together: a change of any of them is a change of this number, since panels
 /// are kept on disk.
-pub const PACK_VERSION: u32 = 1;
+pub const PACK_VERSION: u32 = 2;
 
 /// A matrix can't be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,8 +99,6 @@ impl PackedBytes {
 pub(super) struct Layout {
     /// Kernels of a quantized type; `None` for float types.
     pub(super) kernels: Option<&'static Kernels>,
-    /// Bytes before the quants.
-    pub(super) header_bytes: usize,
     /// Bytes of a panel.
     pub(super) panel_bytes: usize,
     /// Bytes of a raw row.
@@ -123,17 +121,13 @@ impl Layout {
         k: usize,
     ) -> Option<Layout> {
         let row_bytes = dtype.row_bytes(k).filter(|&n| n > 0)?;
-        let (header_bytes, body) = match kernels {
-            Some(kernels) => {
-                let header = (k / dtype.block_elems()).checked_mul(kernels.header_bytes)?;
-                (header.checked_next_multiple_of(64)?, (k / 32).checked_mul(kernels.step_bytes)?)
-            }
-            None => (0, row_bytes.checked_mul(PANEL_ROWS)?),
+        let panel_bytes = match kernels {
+            Some(kernels) => kernels.sizes.panel(k / 32)?,
+            None => row_bytes.checked_mul(PANEL_ROWS)?,
         };
-        let panel_bytes = header_bytes.checked_add(body)?;
         rows.div_ceil(PANEL_ROWS).checked_mul(panel_bytes).filter(|&n| n <= isize::MAX as usize)?;
         rows.checked_mul(row_bytes)?;
-        Some(Layout { kernels, header_bytes, panel_bytes, row_bytes })
+        Some(Layout { kernels, panel_bytes, row_bytes })
     }
 }
 
@@ -236,18 +230,8 @@ impl PackedMatrix {
         );
         let panel = self.panel_bytes(row / PANEL_ROWS..row / PANEL_ROWS + 1);
         match self.layout.kernels {
-            Some(kernels) => self.quantized_row(kernels, panel, row % PANEL_ROWS, out),
+            Some(kernels) => (kernels.dequantize)(panel, row % PANEL_ROWS, out),
             None => self.float_row(panel, row % PANEL_ROWS, out),
-        }
-    }
-
-    fn quantized_row(&self, kernels: &Kernels, panel: &[u8], row: usize, out: &mut [f32]) {
-        let (headers, quants) = panel.split_at(self.layout.header_bytes);
-        let steps = quants.chunks_exact(kernels.step_bytes).zip(out.chunks_exact_mut(32));
-        for (i, (step, out)) in steps.enumerate() {
-            let header =
-                &headers[i / kernels.steps_per_block * kernels.header_bytes..][..kernels.header_bytes];
-            (kernels.dequantize)(header, step, i % kernels.steps_per_block, row, out);
         }
     }
 
@@ -355,25 +339,10 @@ impl Packer {
     }
 
     fn pack_panel(&self, raw: &[u8], out: &mut [u8]) {
-        match self.matrix.layout.kernels {
-            Some(kernels) => self.pack_quantized(kernels, raw, out),
+        let Layout { kernels, row_bytes, .. } = self.matrix.layout;
+        match kernels {
+            Some(kernels) => kernels.put_panel(raw, row_bytes, out, self.isa),
             None => self.pack_float(raw, out),
-        }
-    }
-
-    fn pack_quantized(&self, kernels: &Kernels, raw: &[u8], out: &mut [u8]) {
-        let (headers, quants) = out.split_at_mut(self.matrix.layout.header_bytes);
-        let block_bytes = kernels.dtype.block_bytes();
-        let headers = headers.chunks_exact_mut(kernels.header_bytes);
-        let quants = quants.chunks_exact_mut(kernels.step_bytes * kernels.steps_per_block);
-        for (b, (header, quants)) in headers.zip(quants).enumerate() {
-            kernels.put_blocks(
-                &raw[b * block_bytes..],
-                self.matrix.layout.row_bytes,
-                header,
-                quants,
-                self.isa,
-            );
         }
     }
 

@@ -9,7 +9,7 @@ use super::activations::{QuantizedActivations, TileSpan};
 use super::float::{self, FloatTile, is_float};
 use super::kernels::{Kernels, Tile};
 use super::pack::{PANEL_ROWS, PackedMatrix};
-use super::quants::{Bytes, Quants};
+use super::walk::LINE;
 use crate::isa::Isa;
 use minfer_gguf::TensorType;
 use std::ops::Range;
@@ -161,14 +161,15 @@ pub struct Scratch {
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+struct Line([u8; LINE]);
 
 impl Scratch {
     /// Most bytes for products of `n_tokens` of `k` values.
     pub(crate) fn bytes_for(n_tokens: usize, k: usize) -> usize {
         let chunk = (CHUNK_BYTES / k.max(1)).max(MIN_CHUNK_TOKENS).min(n_tokens);
-        // Two corrections for each 32 values, in a vector that doubles as it grows; one panel of whole bytes.
-        2 * (chunk * (k / 32) * 2 * size_of::<i32>()) + k * PANEL_ROWS
+        // Two corrections for each 32 values, in a vector that doubles as it grows; one panel.
+        // A panel of whole bytes has a line of scales for each step at most.
+        2 * (chunk * (k / 32) * 2 * size_of::<i32>()) + k * PANEL_ROWS + k / 32 * LINE
     }
 
     /// Empty working memory.
@@ -249,6 +250,14 @@ struct Quantized<'a> {
     isa: Isa,
 }
 
+/// Where the panel of a tile comes from.
+struct Source {
+    /// From [`Kernels::expand`].
+    expanded: bool,
+    /// No tile has read it before.
+    first: bool,
+}
+
 impl Quantized<'_> {
     fn run(&self, panels: Range<usize>, scratch: &mut Scratch) {
         let max_tokens = (CHUNK_BYTES / self.w.k()).max(MIN_CHUNK_TOKENS);
@@ -264,34 +273,38 @@ impl Quantized<'_> {
     fn run_chunk(&self, tiles: &[TileSpan], panels: Range<usize>, scratch: &mut Scratch) {
         let per_token = self.kernels.corrections(self.act, tiles, &mut scratch.corrections);
         let n_tokens: usize = tiles.iter().map(|t| t.len).sum();
-        let expand = n_tokens >= EXPAND_TOKENS && self.kernels.expands(self.isa);
+        let expanded_bytes = match n_tokens {
+            ..EXPAND_TOKENS => None,
+            _ => self.kernels.expanded_bytes(self.w.k() / 32, self.isa),
+        };
+        let expanded = expanded_bytes.is_some();
         for panel in panels {
-            let (header, quants) = self.w.panel_bytes(panel..panel + 1).split_at(self.w.layout.header_bytes);
-            let quants = if expand { self.expand(quants, &mut scratch.expanded) } else { quants };
+            let bytes = self.w.panel_bytes(panel..panel + 1);
+            let bytes = match expanded_bytes {
+                Some(n_bytes) => self.expand(bytes, n_bytes, &mut scratch.expanded),
+                None => bytes,
+            };
             for (i, tile) in tiles.iter().enumerate() {
                 let start = (tile.first - tiles[0].first) * per_token;
                 let correction = &scratch.corrections[start..start + tile.len * per_token];
-                self.run_tile(panel, tile, header, quants, correction, i == 0 && !expand, expand);
+                self.run_tile(panel, tile, bytes, correction, Source { expanded, first: i == 0 });
             }
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one kernel call")]
     fn run_tile(
         &self,
         panel: usize,
         &TileSpan { first, len }: &TileSpan,
-        header: &[u8],
-        quants: &[u8],
+        bytes: &[u8],
         correction: &[i32],
-        prefetch: bool,
-        expanded: bool,
+        source: Source,
     ) {
+        let Source { expanded, first: is_first } = source;
         let k = self.w.k();
         let blocks = first * (k / 32)..(first + len) * (k / 32);
         let tile = Tile {
-            header,
-            quants,
+            panel: bytes,
             n_steps: k / 32,
             len,
             q: &self.act.q[first * k..(first + len) * k],
@@ -301,20 +314,20 @@ impl Quantized<'_> {
             out: self.out.at(first, panel),
             out_stride: self.out.stride,
             n_rows: (self.w.rows() - panel * PANEL_ROWS).min(PANEL_ROWS),
-            prefetch,
+            prefetch: is_first && !expanded,
         };
         // SAFETY: the slices are those of one panel and one tile, packed and quantized for these kernels; the output is
         // valid for this panel's rows and these tokens (checked against the sizes that `OutPtr::new` was promised).
         unsafe { self.kernels.run(&tile, self.isa, expanded) }
     }
 
-    fn expand<'b>(&self, quants: &[u8], lines: &'b mut Vec<Line>) -> &'b [u8] {
-        let bytes = self.w.k() / 32 * Bytes::BYTES;
-        lines.resize((bytes / 64).max(lines.len()), Line([0; 64]));
-        let lines = &mut lines[..bytes / 64];
-        // SAFETY: `Line` is 64 plain bytes without padding.
-        let out = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<u8>(), bytes) };
-        self.kernels.expand(quants, out, self.isa);
+    /// The panel with its quants as plain bytes, `n_bytes` together.
+    fn expand<'b>(&self, panel: &[u8], n_bytes: usize, lines: &'b mut Vec<Line>) -> &'b [u8] {
+        lines.resize((n_bytes / LINE).max(lines.len()), Line([0; LINE]));
+        let lines = &mut lines[..n_bytes / LINE];
+        // SAFETY: `Line` is plain bytes without padding.
+        let out = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<u8>(), n_bytes) };
+        self.kernels.expand(panel, out, self.isa);
         out
     }
 }

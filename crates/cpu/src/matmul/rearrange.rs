@@ -1,4 +1,4 @@
-//! Raw blocks of 16 rows become the header and the quants of a panel.
+//! Raw blocks of 16 rows become a panel.
 //!
 //! A file holds one row after the other, a panel holds what 16 rows have at the same place: everything is transposed.
 //! [`Plain`] says how, word by word; `rearrange_avx2.rs` does the same with shuffles. Packing moves bits and rounds nothing,
@@ -9,6 +9,7 @@
 use super::format::Format;
 use super::quants::{GROUPS, Quants, ROWS, StepCodes, StepGroups};
 use super::scales::Scales;
+use super::walk::Walk;
 
 /// Sub-scales of a block and row, at most.
 pub(super) const SUBS: usize = 16;
@@ -53,57 +54,63 @@ impl Rearrange for Plain {
     }
 }
 
-/// Packs the raw blocks of up to 16 rows, `raw` being the first and each `row_bytes` after the one before, into a header
-/// that was zero and quants.
+/// Packs up to 16 raw rows of `row_bytes` into a panel that was zero.
 ///
 /// # Safety
 /// The CPU has the features of `R`.
 #[inline(always)]
-pub(super) unsafe fn put_blocks<F: Format, R: Rearrange>(
-    raw: &[u8],
-    row_bytes: usize,
-    header: &mut [u8],
-    quants: &mut [u8],
-) {
-    // SAFETY: granted by the caller.
-    unsafe {
-        put_scales::<F, R>(raw, row_bytes, header);
-        for (step, quants) in quants.chunks_exact_mut(F::Quants::BYTES).enumerate() {
+pub(super) unsafe fn put_panel<F: Format, R: Rearrange>(raw: &[u8], row_bytes: usize, panel: &mut [u8]) {
+    let mut walk = Walk::default();
+    for at in (0..row_bytes).step_by(F::TYPE.block_bytes()) {
+        let raw = &raw[at..];
+        put_block_scales::<F>(raw, row_bytes, &mut panel[walk.block::<F::Scales>()..]);
+        // SAFETY: granted by the caller.
+        let subs = unsafe { sub_scales::<F, R>(raw, row_bytes) };
+        for step in 0..F::Scales::STEPS {
+            let n = F::Scales::SUBS;
+            let out = &mut panel[walk.subs::<F::Scales>()..][..n * ROWS];
+            out.copy_from_slice(subs[step * n..][..n].as_flattened());
             let mut codes = [[0; GROUPS]; ROWS];
             for (codes, raw) in codes.iter_mut().zip(raw.chunks(row_bytes)) {
                 *codes = F::codes(raw, step);
             }
-            F::Quants::put::<R>(quants, &R::groups(&codes));
+            let out = &mut panel[walk.quants(F::Quants::BYTES)..][..F::Quants::BYTES];
+            // SAFETY: granted by the caller.
+            unsafe { F::Quants::put::<R>(out, &R::groups(&codes)) };
         }
     }
 }
 
+#[inline(always)]
+fn put_block_scales<F: Format>(raw: &[u8], row_bytes: usize, out: &mut [u8]) {
+    for (row, block) in raw.chunks(row_bytes).enumerate() {
+        let [d, m] = F::block_scales(block);
+        match F::Scales::E8M0 {
+            true => out[row] = d[0],
+            false => out[row * 2..][..2].copy_from_slice(&d),
+        }
+        if F::Scales::MIN {
+            out[32 + row * 2..][..2].copy_from_slice(&m);
+        }
+    }
+}
+
+/// The sub-scales of a block, `[step][of the step][row]`.
+///
 /// # Safety
 /// The CPU has the features of `R`.
 #[inline(always)]
-unsafe fn put_scales<F: Format, R: Rearrange>(raw: &[u8], row_bytes: usize, header: &mut [u8]) {
+unsafe fn sub_scales<F: Format, R: Rearrange>(raw: &[u8], row_bytes: usize) -> [[u8; ROWS]; SUBS] {
     const { assert!(F::Scales::STEPS * F::Scales::SUBS <= SUBS) };
     let mut subs = [[0; SUBS]; ROWS];
-    for (row, (block, subs)) in raw.chunks(row_bytes).zip(&mut subs).enumerate() {
-        let [d, m] = F::block_scales(block);
-        match F::Scales::E8M0 {
-            true => header[row] = d[0],
-            false => header[row * 2..][..2].copy_from_slice(&d),
-        }
-        if F::Scales::MIN {
-            header[32 + row * 2..][..2].copy_from_slice(&m);
-        }
-        for step in 0..F::Scales::STEPS {
-            let sub = F::sub_scales(block, step);
-            for i in 0..F::Scales::SUBS {
-                subs[step * F::Scales::SUBS + i] = sub[i];
-            }
+    if F::Scales::SUBS == 0 {
+        return subs;
+    }
+    for (block, subs) in raw.chunks(row_bytes).zip(&mut subs) {
+        for (step, subs) in subs.chunks_exact_mut(F::Scales::SUBS).take(F::Scales::STEPS).enumerate() {
+            subs.copy_from_slice(&F::sub_scales(block, step)[..F::Scales::SUBS]);
         }
     }
-    if F::Scales::SUBS > 0 {
-        // SAFETY: granted by the caller.
-        let columns = unsafe { R::subs(&subs) };
-        let len = F::Scales::STEPS * F::Scales::SUBS * ROWS;
-        header[F::Scales::FIXED..][..len].copy_from_slice(&columns.as_flattened()[..len]);
-    }
+    // SAFETY: granted by the caller.
+    unsafe { R::subs(&subs) }
 }

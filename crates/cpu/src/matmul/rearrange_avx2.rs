@@ -10,19 +10,14 @@ use std::arch::x86_64::*;
 /// Needs AVX2.
 struct Shuffles;
 
-/// [`rearrange::put_blocks`].
+/// [`rearrange::put_panel`].
 ///
 /// # Safety
 /// The CPU has the features of [`crate::isa::Avx2`].
 #[target_feature(enable = "avx2,fma,f16c,bmi2")]
-pub(super) unsafe fn put_blocks<F: Format>(
-    raw: &[u8],
-    row_bytes: usize,
-    header: &mut [u8],
-    quants: &mut [u8],
-) {
+pub(super) unsafe fn put_panel<F: Format>(raw: &[u8], row_bytes: usize, panel: &mut [u8]) {
     // SAFETY: granted by the caller.
-    unsafe { rearrange::put_blocks::<F, Shuffles>(raw, row_bytes, header, quants) }
+    unsafe { rearrange::put_panel::<F, Shuffles>(raw, row_bytes, panel) }
 }
 
 impl Rearrange for Shuffles {

@@ -5,6 +5,7 @@
 use super::kernels::Tile;
 use super::quants::{Bytes, Quants, StepBytes};
 use super::scales::{RowScales, Scales};
+use super::walk::{expansion, steps};
 
 /// Tokens of the largest tile.
 const MAX_TOKENS: usize = 16;
@@ -16,12 +17,9 @@ const MAX_TOKENS: usize = 16;
 pub(super) unsafe fn tile<Q: Quants, S: Scales>(x: &Tile<'_>) {
     assert!(x.len <= MAX_TOKENS);
     let mut acc = [[0f32; 16]; MAX_TOKENS];
-    for step in 0..x.n_steps {
-        let weights = Q::unpack(&x.quants[step * Q::BYTES..][..Q::BYTES]);
-        let steps = S::STEPS;
-        let header = &x.header[step / steps * S::HEADER..][..S::HEADER];
-        let scales: [RowScales; 16] =
-            std::array::from_fn(|row| RowScales::read::<S>(header, step % steps, row));
+    for (step, parts) in steps::<Q, S>(x.panel).enumerate() {
+        let weights = Q::unpack(parts.quants);
+        let scales: [RowScales; 16] = std::array::from_fn(|row| parts.row_scales::<S>(row));
         for (token, acc) in acc[..x.len].iter_mut().enumerate() {
             let sums = dot(&weights, &x.q[step * 32 * x.len..][..32 * x.len], token, x.len);
             add_step::<S>(acc, &scales, sums, x, step, token);
@@ -84,9 +82,11 @@ fn add_step<S: Scales>(
     }
 }
 
-/// Unpacks the quants of a panel into `out`, `Bytes::BYTES` per step.
-pub(super) fn expand<Q: Quants>(quants: &[u8], out: &mut [u8]) {
-    for (step, out) in quants.chunks_exact(Q::BYTES).zip(out.chunks_exact_mut(Bytes::BYTES)) {
-        out.copy_from_slice(Q::unpack(step).as_flattened());
+/// Unpacks the quants of a panel to plain bytes.
+pub(super) fn expand<Q: Quants, S: Scales>(panel: &[u8], out: &mut [u8]) {
+    for step in expansion::<Q, S>(panel.len()) {
+        out[step.lines_to..][..step.lines.len()].copy_from_slice(&panel[step.lines]);
+        let weights = Q::unpack(&panel[step.quants..]);
+        out[step.quants_to..][..Bytes::BYTES].copy_from_slice(weights.as_flattened());
     }
 }

@@ -1,6 +1,6 @@
 //! How the scales of a panel lie in memory, and what a kernel does with them.
 //!
-//! The header of a panel holds, for each block of the file format, the scales of its 16 rows:
+//! For each block of the file format there are the scales of its 16 rows, dealt out between the quants (`walk.rs`):
 //!
 //! ```text
 //! [d: 16 x f16 (E8M0: 16 x u8)] [m: 16 x f16, if MIN] then for each step of 32 k: SUBS x [16 x u8]
@@ -48,8 +48,8 @@ pub(super) trait Scales {
     };
     /// Bytes before the sub-scales of a block.
     const FIXED: usize = if Self::E8M0 { 16 } else { 32 } + if Self::MIN { 32 } else { 0 };
-    /// Bytes of header per block.
-    const HEADER: usize = Self::FIXED + Self::STEPS * Self::SUBS * 16;
+    /// Bytes of scales per block.
+    const BYTES: usize = Self::FIXED + Self::STEPS * Self::SUBS * 16;
 }
 
 /// One scale per 32 k.
@@ -101,7 +101,7 @@ impl Scales for HalvesMin {
     const HALVES: bool = true;
 }
 
-/// The scales of one row and step, taken out of a header.
+/// The scales of one row and step.
 #[derive(Clone, Copy, Default)]
 pub(super) struct RowScales {
     /// The block scale.
@@ -115,10 +115,10 @@ pub(super) struct RowScales {
 }
 
 impl RowScales {
-    /// Reads the scales of `row` in step `step` of the block that `header` (of `S::HEADER` bytes) belongs to.
-    pub(super) fn read<S: Scales>(header: &[u8], step: usize, row: usize) -> RowScales {
-        let half = |at: usize| f16::from_le_bytes([header[at + row * 2], header[at + row * 2 + 1]]).to_f32();
-        let sub = |i: usize| header[S::FIXED + (step * S::SUBS + i) * 16 + row];
+    /// Reads the scales of `row`: `block` are those of the block (`S::FIXED` bytes), `subs` the sub-scales of the step.
+    pub(super) fn read<S: Scales>(block: &[u8], subs: &[u8], row: usize) -> RowScales {
+        let half = |at: usize| f16::from_le_bytes([block[at + row * 2], block[at + row * 2 + 1]]).to_f32();
+        let sub = |i: usize| subs[i * 16 + row];
         let (sc, mn) = match (S::SUBS, S::MIN) {
             (0, _) => ([1; 2], [1; 2]),
             (1, _) => ([(sub(0) as i8).into(); 2], [1; 2]),
@@ -129,7 +129,7 @@ impl RowScales {
             (_, true) => ([sub(0).into(); 2], [sub(1).into(); 2]),
         };
         RowScales {
-            d: if S::E8M0 { e8m0_half(header[row]) } else { half(0) },
+            d: if S::E8M0 { e8m0_half(block[row]) } else { half(0) },
             m: if S::MIN { half(32) } else { 0.0 },
             sc,
             mn,
