@@ -20,7 +20,7 @@
 use super::format::IQ4_VALUES;
 use super::kernels::{PREFETCH_AHEAD, Tile};
 use super::quants::{
-    Bytes, FP4_WEIGHTS, Fp4, GROUP, Iq4, Nibbles, NibblesBit, NibblesPair, Pairs, PairsBit, Quants,
+    Bytes, FP4_WEIGHTS, Fp4, GROUP, Iq4, MASKS, Nibbles, NibblesBit, NibblesPair, Pairs, PairsBit, Quants,
 };
 use super::scales::Scales;
 use super::walk::{LINE, Walk};
@@ -75,8 +75,11 @@ impl Unpack256 for NibblesBit {
     unsafe fn unpack_group(step: *const u8, g: usize, half: usize) -> __m256i {
         // SAFETY: granted by the caller.
         unsafe {
-            let bit = mask_bits(step.add(Nibbles::BYTES), g, half);
-            _mm256_or_si256(Nibbles::unpack_group(step, g, half), _mm256_and_si256(bit, _mm256_set1_epi8(16)))
+            let bit = mask_bits(step, g, half);
+            _mm256_or_si256(
+                Nibbles::unpack_group(step.add(MASKS), g, half),
+                _mm256_and_si256(bit, _mm256_set1_epi8(16)),
+            )
         }
     }
 }
@@ -85,9 +88,9 @@ impl Unpack256 for NibblesPair {
     const GROUPS_IN_I16: usize = 2;
     #[inline(always)]
     unsafe fn unpack_group(step: *const u8, g: usize, half: usize) -> __m256i {
-        // SAFETY: granted by the caller; groups 4 and 5 are the planes.
+        // SAFETY: granted by the caller; the first two groups are the planes.
         unsafe {
-            let plane = load(step, 4 + g / 4, half);
+            let plane = load(step, g / 4, half);
             let high = match g % 4 {
                 0 => _mm256_slli_epi16::<4>(plane),
                 1 => _mm256_slli_epi16::<2>(plane),
@@ -95,7 +98,7 @@ impl Unpack256 for NibblesPair {
                 _ => _mm256_srli_epi16::<2>(plane),
             };
             _mm256_or_si256(
-                Nibbles::unpack_group(step, g, half),
+                Nibbles::unpack_group(step.add(Pairs::BYTES), g, half),
                 _mm256_and_si256(high, _mm256_set1_epi8(0x30)),
             )
         }
@@ -126,8 +129,11 @@ impl Unpack256 for PairsBit {
     unsafe fn unpack_group(step: *const u8, g: usize, half: usize) -> __m256i {
         // SAFETY: granted by the caller.
         unsafe {
-            let bit = mask_bits(step.add(Pairs::BYTES), g, half);
-            _mm256_or_si256(Pairs::unpack_group(step, g, half), _mm256_and_si256(bit, _mm256_set1_epi8(4)))
+            let bit = mask_bits(step, g, half);
+            _mm256_or_si256(
+                Pairs::unpack_group(step.add(MASKS), g, half),
+                _mm256_and_si256(bit, _mm256_set1_epi8(4)),
+            )
         }
     }
 }
@@ -282,22 +288,23 @@ unsafe fn corrected<Q: Unpack256, S: Scales>(sum: __m256i, correction: *const i3
 /// As for [`tile`].
 #[inline(always)]
 unsafe fn kernel<Q: Unpack256, S: Scales, const T: usize, const LO: usize, const HI: usize>(x: &Tile<'_>) {
+    let [panel] = x.panels else { unreachable!("panels come one by one") };
     // SAFETY: `Tile` holds arrays of the stated lengths for `n_steps` steps and `T` tokens.
     unsafe {
         let ones = _mm256_set1_epi16(1);
         let zero = _mm256_setzero_si256();
         let mut acc = [[_mm256_setzero_ps(); T]; 2];
         let mut walk = Walk::default();
-        let mut ahead = x.panel.as_ptr().wrapping_add(PREFETCH_AHEAD);
-        let mut block = x.panel.as_ptr();
+        let mut ahead = panel.bytes.as_ptr().wrapping_add(PREFETCH_AHEAD);
+        let mut block = panel.bytes.as_ptr();
         for i in 0..x.n_steps {
             if i % S::STEPS == 0 {
-                block = x.panel.as_ptr().add(walk.block::<S>());
+                block = panel.bytes.as_ptr().add(walk.block::<S>());
             }
-            let sub = x.panel.as_ptr().add(walk.subs::<S>());
-            let quants = x.panel.as_ptr().add(walk.quants(Q::BYTES));
+            let sub = panel.bytes.as_ptr().add(walk.subs::<S>());
+            let quants = panel.bytes.as_ptr().add(walk.quants(Q::BYTES));
             if T > 2 && LO == 0 && x.prefetch {
-                while ahead < x.panel.as_ptr().wrapping_add(walk.next() + PREFETCH_AHEAD) {
+                while ahead < panel.bytes.as_ptr().wrapping_add(walk.next() + PREFETCH_AHEAD) {
                     _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
                     ahead = ahead.wrapping_add(LINE);
                 }
@@ -381,7 +388,7 @@ unsafe fn kernel<Q: Unpack256, S: Scales, const T: usize, const LO: usize, const
         }
         for j in 0..T {
             for h in LO..HI {
-                store_rows(x.out.add(j * x.out_stride), x.n_rows, h, acc[h][j]);
+                store_rows(panel.out.add(j * x.out_stride), panel.n_rows, h, acc[h][j]);
             }
         }
     }

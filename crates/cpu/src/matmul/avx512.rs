@@ -12,10 +12,10 @@
 #![expect(clippy::needless_range_loop, reason = "one index runs over several arrays of registers")]
 
 use super::activations::{TileMut, scales};
-use super::kernels::{PREFETCH_AHEAD, Tile};
+use super::kernels::{PREFETCH_AHEAD, Panel, STREAMS, Tile};
 use super::quants::{
-    Bytes, FP4_WEIGHTS, Fp4, GROUP, IQ4_WEIGHTS, Iq4, Nibbles, NibblesBit, NibblesPair, Pairs, PairsBit,
-    Quants,
+    Bytes, FP4_WEIGHTS, Fp4, GROUP, IQ4_WEIGHTS, Iq4, MASKS, Nibbles, NibblesBit, NibblesPair, Pairs,
+    PairsBit, Quants,
 };
 use super::scales::Scales;
 use super::walk::{LINE, Walk, expansion};
@@ -73,8 +73,8 @@ impl Unpack512 for NibblesBit {
     unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
         // SAFETY: granted by the caller.
         unsafe {
-            let w = Nibbles::unpack_half::<HALF>(step);
-            add_masks::<HALF, 16>(w, step.add(Nibbles::BYTES))
+            let w = Nibbles::unpack_half::<HALF>(step.add(MASKS));
+            add_masks::<HALF, 16>(w, step)
         }
     }
 }
@@ -82,13 +82,13 @@ impl Unpack512 for NibblesBit {
 impl Unpack512 for NibblesPair {
     #[inline(always)]
     unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
-        // SAFETY: granted by the caller; groups 4 and 5 are the planes.
+        // SAFETY: granted by the caller; the first two groups are the planes.
         unsafe {
             let (low, six) = (_mm512_set1_epi8(15), _mm512_set1_epi8(0x3F));
-            let plane = load(step, 4 + HALF);
+            let plane = load(step, HALF);
             let mut w = [low; 4];
             for i in 0..4 {
-                let x = load(step, i);
+                let x = load(step, 2 + i);
                 let x = if HALF == 0 { x } else { _mm512_srli_epi16::<4>(x) };
                 let high = match i {
                     0 => _mm512_slli_epi16::<4>(plane),
@@ -125,8 +125,8 @@ impl Unpack512 for PairsBit {
     unsafe fn unpack_half<const HALF: usize>(step: *const u8) -> [__m512i; 4] {
         // SAFETY: granted by the caller.
         unsafe {
-            let w = Pairs::unpack_half::<HALF>(step);
-            add_masks::<HALF, 4>(w, step.add(Pairs::BYTES))
+            let w = Pairs::unpack_half::<HALF>(step.add(MASKS));
+            add_masks::<HALF, 4>(w, step)
         }
     }
 }
@@ -223,106 +223,148 @@ unsafe fn e8m0_half(e: __m512i) -> __m512 {
     }
 }
 
-/// One panel by `T` tokens.
+/// The operand of a step: activations, and what belongs to them.
+#[derive(Clone, Copy)]
+struct At {
+    q: *const i8,
+    scale: *const f32,
+    scaled_sum: *const f32,
+    correction: *const i32,
+}
+
+/// `P` panels by `T` tokens.
 ///
 /// # Safety
-/// As for [`tile`].
+/// As for [`tile`]; the tile has `P` panels and `T` tokens.
 #[inline(always)]
-unsafe fn kernel<Q: Unpack512, S: Scales, const T: usize>(x: &Tile<'_>) {
-    // SAFETY: `Tile` holds arrays of the stated lengths for `n_steps` steps and `T` tokens.
+unsafe fn kernel<Q: Unpack512, S: Scales, const T: usize, const P: usize>(x: &Tile<'_>) {
+    // SAFETY: `Tile` holds arrays of the stated lengths for `n_steps` steps, `P` panels and `T` tokens.
     unsafe {
         let zero = _mm512_setzero_ps();
-        let mut acc = [zero; T];
-        let panel = x.panel.as_ptr();
+        let mut acc = [[zero; T]; P];
+        let mut panels = [std::ptr::null(); P];
+        for p in 0..P {
+            panels[p] = x.panels[p].bytes.as_ptr();
+        }
+        let mut at = At {
+            q: x.q.as_ptr(),
+            scale: x.scale.as_ptr(),
+            scaled_sum: x.scaled_sum.as_ptr(),
+            correction: x.correction.as_ptr(),
+        };
         let mut walk = Walk::default();
-        let mut ahead = panel.wrapping_add(PREFETCH_AHEAD);
-        let mut q = x.q.as_ptr();
-        let (mut scale, mut scaled_sum) = (x.scale.as_ptr(), x.scaled_sum.as_ptr());
-        let mut correction = x.correction.as_ptr();
+        let mut ahead = panels[0].wrapping_add(PREFETCH_AHEAD);
         for _ in 0..x.n_steps / S::STEPS {
-            let (d, m) = block_scales::<S>(panel.add(walk.block::<S>()));
+            let block = walk.block::<S>();
+            let mut scales = [(zero, zero); P];
+            for p in 0..P {
+                scales[p] = block_scales::<S>(panels[p].add(block));
+            }
             for _ in 0..S::STEPS {
-                let sub = panel.add(walk.subs::<S>());
-                let quants = panel.add(walk.quants(Q::BYTES));
+                let (subs, quants) = (walk.subs::<S>(), walk.quants(Q::BYTES));
                 if T >= PREFETCH_TOKENS && x.prefetch {
-                    while ahead < panel.wrapping_add(walk.next() + PREFETCH_AHEAD) {
+                    while ahead < panels[0].wrapping_add(walk.next() + PREFETCH_AHEAD) {
                         _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
                         ahead = ahead.wrapping_add(LINE);
                     }
                 }
-                let mut isum = [_mm512_setzero_si512(); T];
-                let mut first = [zero; T];
-                if !S::MIN {
-                    for j in 0..T {
-                        isum[j] = _mm512_set1_epi32(*correction.add(j));
-                    }
+                for p in 0..P {
+                    let (subs, quants) = (panels[p].add(subs), panels[p].add(quants));
+                    add_step::<Q, S, T>(&mut acc[p], scales[p], subs, quants, at);
                 }
-                let w = Q::unpack_half::<0>(quants);
-                for (g, &w) in w.iter().enumerate() {
-                    for j in 0..T {
-                        let v = q.add((g * T + j) * 4).cast::<i32>().read_unaligned();
-                        isum[j] = _mm512_dpbusd_epi32(isum[j], w, _mm512_set1_epi32(v));
-                    }
-                }
-                if S::HALVES {
-                    let sc = _mm512_mul_ps(d, half_scale::<S>(sub));
-                    for j in 0..T {
-                        first[j] = _mm512_mul_ps(_mm512_cvtepi32_ps(isum[j]), sc);
-                        isum[j] = if S::MIN {
-                            _mm512_setzero_si512()
-                        } else {
-                            _mm512_set1_epi32(*correction.add(T + j))
-                        };
-                    }
-                }
-                let w = Q::unpack_half::<1>(quants);
-                for (g, &w) in w.iter().enumerate() {
-                    for j in 0..T {
-                        let v = q.add(((g + 4) * T + j) * 4).cast::<i32>().read_unaligned();
-                        isum[j] = _mm512_dpbusd_epi32(isum[j], w, _mm512_set1_epi32(v));
-                    }
-                }
-                let (mut step_d, mut step_m) = (d, m);
-                if S::SUBS > 0 && !S::HALVES {
-                    let sc = if S::MIN { bytes_u(sub) } else { bytes_i(sub) };
-                    step_d = _mm512_mul_ps(d, _mm512_cvtepi32_ps(sc));
-                    if S::MIN {
-                        step_m = _mm512_mul_ps(m, _mm512_cvtepi32_ps(bytes_u(sub.add(16))));
-                    }
-                }
-                let second_sc = if S::HALVES { _mm512_mul_ps(d, half_scale::<S>(sub.add(16))) } else { zero };
-                let minimums = if S::HALVES && S::MIN { minimum_pairs(sub) } else { _mm512_setzero_si512() };
-                for j in 0..T {
-                    let mut sum = _mm512_cvtepi32_ps(isum[j]);
-                    let da = _mm512_set1_ps(*scale.add(j));
-                    if S::HALVES {
-                        sum = _mm512_fmadd_ps(sum, second_sc, first[j]);
-                        if S::MIN {
-                            let sums = _mm512_set1_epi32(*correction.add(j));
-                            let min = _mm512_cvtepi32_ps(_mm512_madd_epi16(minimums, sums));
-                            sum = _mm512_fnmadd_ps(min, m, sum);
-                        }
-                        acc[j] = _mm512_fmadd_ps(sum, da, acc[j]);
-                        continue;
-                    }
-                    acc[j] = _mm512_fmadd_ps(sum, _mm512_mul_ps(step_d, da), acc[j]);
-                    if S::MIN {
-                        let sa = _mm512_set1_ps(*scaled_sum.add(j));
-                        acc[j] = match S::SUBS {
-                            0 => _mm512_fmadd_ps(step_m, sa, acc[j]),
-                            _ => _mm512_fnmadd_ps(step_m, sa, acc[j]),
-                        };
-                    }
-                }
-                q = q.add(32 * T);
-                scale = scale.add(T);
-                scaled_sum = scaled_sum.add(T);
-                correction = correction.wrapping_add(S::CORRECTIONS * T);
+                at.q = at.q.add(32 * T);
+                at.scale = at.scale.add(T);
+                at.scaled_sum = at.scaled_sum.add(T);
+                at.correction = at.correction.wrapping_add(S::CORRECTIONS * T);
             }
         }
-        let rows = (0xFFFF_u32 >> (16 - x.n_rows)) as u16;
-        for (j, &acc) in acc.iter().enumerate() {
-            _mm512_mask_storeu_ps(x.out.add(j * x.out_stride), rows, acc);
+        for p in 0..P {
+            let Panel { out, n_rows, .. } = x.panels[p];
+            let rows = (0xFFFF_u32 >> (16 - n_rows)) as u16;
+            for j in 0..T {
+                _mm512_mask_storeu_ps(out.add(j * x.out_stride), rows, acc[p][j]);
+            }
+        }
+    }
+}
+
+/// Adds a step of one panel to the sums of `T` tokens; `d` and `m` are the scales of its block.
+///
+/// # Safety
+/// The CPU has the features; the pointers are to the sub-scales and quants of the step, and to its operand.
+#[inline(always)]
+unsafe fn add_step<Q: Unpack512, S: Scales, const T: usize>(
+    acc: &mut [__m512; T],
+    (d, m): (__m512, __m512),
+    subs: *const u8,
+    quants: *const u8,
+    at: At,
+) {
+    // SAFETY: granted by the caller.
+    unsafe {
+        let zero = _mm512_setzero_ps();
+        let mut isum = [_mm512_setzero_si512(); T];
+        let mut first = [zero; T];
+        if !S::MIN {
+            for j in 0..T {
+                isum[j] = _mm512_set1_epi32(*at.correction.add(j));
+            }
+        }
+        let w = Q::unpack_half::<0>(quants);
+        for (g, &w) in w.iter().enumerate() {
+            for j in 0..T {
+                let v = at.q.add((g * T + j) * 4).cast::<i32>().read_unaligned();
+                isum[j] = _mm512_dpbusd_epi32(isum[j], w, _mm512_set1_epi32(v));
+            }
+        }
+        if S::HALVES {
+            let sc = _mm512_mul_ps(d, half_scale::<S>(subs));
+            for j in 0..T {
+                first[j] = _mm512_mul_ps(_mm512_cvtepi32_ps(isum[j]), sc);
+                isum[j] = match S::MIN {
+                    true => _mm512_setzero_si512(),
+                    false => _mm512_set1_epi32(*at.correction.add(T + j)),
+                };
+            }
+        }
+        let w = Q::unpack_half::<1>(quants);
+        for (g, &w) in w.iter().enumerate() {
+            for j in 0..T {
+                let v = at.q.add(((g + 4) * T + j) * 4).cast::<i32>().read_unaligned();
+                isum[j] = _mm512_dpbusd_epi32(isum[j], w, _mm512_set1_epi32(v));
+            }
+        }
+        let (mut step_d, mut step_m) = (d, m);
+        if S::SUBS > 0 && !S::HALVES {
+            let sc = if S::MIN { bytes_u(subs) } else { bytes_i(subs) };
+            step_d = _mm512_mul_ps(d, _mm512_cvtepi32_ps(sc));
+            if S::MIN {
+                step_m = _mm512_mul_ps(m, _mm512_cvtepi32_ps(bytes_u(subs.add(16))));
+            }
+        }
+        let second_sc = if S::HALVES { _mm512_mul_ps(d, half_scale::<S>(subs.add(16))) } else { zero };
+        let minimums = if S::HALVES && S::MIN { minimum_pairs(subs) } else { _mm512_setzero_si512() };
+        for j in 0..T {
+            let mut sum = _mm512_cvtepi32_ps(isum[j]);
+            let da = _mm512_set1_ps(*at.scale.add(j));
+            if S::HALVES {
+                sum = _mm512_fmadd_ps(sum, second_sc, first[j]);
+                if S::MIN {
+                    let sums = _mm512_set1_epi32(*at.correction.add(j));
+                    let min = _mm512_cvtepi32_ps(_mm512_madd_epi16(minimums, sums));
+                    sum = _mm512_fnmadd_ps(min, m, sum);
+                }
+                acc[j] = _mm512_fmadd_ps(sum, da, acc[j]);
+                continue;
+            }
+            acc[j] = _mm512_fmadd_ps(sum, _mm512_mul_ps(step_d, da), acc[j]);
+            if S::MIN {
+                let sa = _mm512_set1_ps(*at.scaled_sum.add(j));
+                acc[j] = match S::SUBS {
+                    0 => _mm512_fmadd_ps(step_m, sa, acc[j]),
+                    _ => _mm512_fnmadd_ps(step_m, sa, acc[j]),
+                };
+            }
         }
     }
 }
@@ -355,7 +397,7 @@ unsafe fn minimum_pairs(sub: *const u8) -> __m512i {
     }
 }
 
-/// One panel by the tokens of a tile.
+/// The panels of a tile by its tokens.
 ///
 /// # Safety
 /// The CPU has the features of [`crate::isa::Avx512`]; the tile's arrays and output are as [`Tile`] says.
@@ -363,14 +405,15 @@ unsafe fn minimum_pairs(sub: *const u8) -> __m512i {
 pub(super) unsafe fn tile<Q: Unpack512, S: Scales>(x: &Tile<'_>) {
     // SAFETY: granted by the caller.
     unsafe {
-        match x.len {
-            1 => kernel::<Q, S, 1>(x),
-            2 => kernel::<Q, S, 2>(x),
-            3 => kernel::<Q, S, 3>(x),
-            4 => kernel::<Q, S, 4>(x),
-            6 => kernel::<Q, S, 6>(x),
-            8 => kernel::<Q, S, 8>(x),
-            other => unreachable!("no kernel for {other} tokens"),
+        match (x.len, x.panels.len()) {
+            (1, STREAMS) => kernel::<Q, S, 1, STREAMS>(x),
+            (1, 1) => kernel::<Q, S, 1, 1>(x),
+            (2, 1) => kernel::<Q, S, 2, 1>(x),
+            (3, 1) => kernel::<Q, S, 3, 1>(x),
+            (4, 1) => kernel::<Q, S, 4, 1>(x),
+            (6, 1) => kernel::<Q, S, 6, 1>(x),
+            (8, 1) => kernel::<Q, S, 8, 1>(x),
+            (tokens, panels) => unreachable!("no kernel for {tokens} tokens and {panels} panels"),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use super::activations::{QuantizedActivations, TileSpan};
 use super::float::{self, FloatTile, is_float};
-use super::kernels::{Kernels, Tile};
+use super::kernels::{Kernels, Panel, STREAMS, Tile};
 use super::pack::{PANEL_ROWS, PackedMatrix};
 use super::walk::LINE;
 use crate::isa::Isa;
@@ -250,14 +250,6 @@ struct Quantized<'a> {
     isa: Isa,
 }
 
-/// Where the panel of a tile comes from.
-struct Source {
-    /// From [`Kernels::expand`].
-    expanded: bool,
-    /// No tile has read it before.
-    first: bool,
-}
-
 impl Quantized<'_> {
     fn run(&self, panels: Range<usize>, scratch: &mut Scratch) {
         let max_tokens = (CHUNK_BYTES / self.w.k()).max(MIN_CHUNK_TOKENS);
@@ -272,52 +264,79 @@ impl Quantized<'_> {
 
     fn run_chunk(&self, tiles: &[TileSpan], panels: Range<usize>, scratch: &mut Scratch) {
         let per_token = self.kernels.corrections(self.act, tiles, &mut scratch.corrections);
+        let correction = |tile: &TileSpan| {
+            let start = (tile.first - tiles[0].first) * per_token;
+            &scratch.corrections[start..start + tile.len * per_token]
+        };
+        if let [tile @ TileSpan { len: 1, .. }] = tiles {
+            return self.run_token(tile, panels, correction(tile));
+        }
         let n_tokens: usize = tiles.iter().map(|t| t.len).sum();
         let expanded_bytes = match n_tokens {
             ..EXPAND_TOKENS => None,
             _ => self.kernels.expanded_bytes(self.w.k() / 32, self.isa),
         };
-        let expanded = expanded_bytes.is_some();
         for panel in panels {
             let bytes = self.w.panel_bytes(panel..panel + 1);
             let bytes = match expanded_bytes {
                 Some(n_bytes) => self.expand(bytes, n_bytes, &mut scratch.expanded),
                 None => bytes,
             };
+            let expanded = expanded_bytes.is_some();
             for (i, tile) in tiles.iter().enumerate() {
-                let start = (tile.first - tiles[0].first) * per_token;
-                let correction = &scratch.corrections[start..start + tile.len * per_token];
-                self.run_tile(panel, tile, bytes, correction, Source { expanded, first: i == 0 });
+                let panel = self.panel(bytes, panel, tile);
+                self.run_tile(&[panel], tile, correction(tile), i == 0 && !expanded, expanded);
             }
         }
     }
 
+    /// One token, with as many panels at once as the level takes: their places are as far apart as can be, so that each is a
+    /// stream of its own.
+    fn run_token(&self, tile: &TileSpan, panels: Range<usize>, correction: &[i32]) {
+        let panel = |i| self.panel(self.w.panel_bytes(i..i + 1), i, tile);
+        let mut rest = panels.start;
+        if Kernels::streams(self.isa) == STREAMS {
+            let apart = panels.len() / STREAMS;
+            for i in panels.start..panels.start + apart {
+                let panels: [Panel<'_>; STREAMS] = std::array::from_fn(|s| panel(i + s * apart));
+                self.run_tile(&panels, tile, correction, true, false);
+            }
+            rest += apart * STREAMS;
+        }
+        for i in rest..panels.end {
+            self.run_tile(&[panel(i)], tile, correction, true, false);
+        }
+    }
+
+    /// Panel `index`, whose bytes these are, with the place of its outputs for a tile.
+    fn panel<'b>(&self, bytes: &'b [u8], index: usize, tile: &TileSpan) -> Panel<'b> {
+        let n_rows = (self.w.rows() - index * PANEL_ROWS).min(PANEL_ROWS);
+        Panel { bytes, out: self.out.at(tile.first, index), n_rows }
+    }
+
     fn run_tile(
         &self,
-        panel: usize,
+        panels: &[Panel<'_>],
         &TileSpan { first, len }: &TileSpan,
-        bytes: &[u8],
         correction: &[i32],
-        source: Source,
+        prefetch: bool,
+        expanded: bool,
     ) {
-        let Source { expanded, first: is_first } = source;
         let k = self.w.k();
         let blocks = first * (k / 32)..(first + len) * (k / 32);
         let tile = Tile {
-            panel: bytes,
+            panels,
             n_steps: k / 32,
             len,
             q: &self.act.q[first * k..(first + len) * k],
             scale: &self.act.scale[blocks.clone()],
             scaled_sum: &self.act.scaled_sum[blocks],
             correction,
-            out: self.out.at(first, panel),
             out_stride: self.out.stride,
-            n_rows: (self.w.rows() - panel * PANEL_ROWS).min(PANEL_ROWS),
-            prefetch: is_first && !expanded,
+            prefetch,
         };
-        // SAFETY: the slices are those of one panel and one tile, packed and quantized for these kernels; the output is
-        // valid for this panel's rows and these tokens (checked against the sizes that `OutPtr::new` was promised).
+        // SAFETY: the slices are those of these panels and one tile, packed and quantized for these kernels; the outputs are
+        // valid for the panels' rows and these tokens (checked against the sizes that `OutPtr::new` was promised).
         unsafe { self.kernels.run(&tile, self.isa, expanded) }
     }
 

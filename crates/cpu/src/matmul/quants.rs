@@ -8,10 +8,10 @@
 //! | --- | --- | --- |
 //! | [`Bytes`] | 512 | the 8 groups |
 //! | [`Nibbles`] | 256 | 4 x 64 bytes; byte `i` holds group `g` in its low and group `g + 4` in its high half |
-//! | [`NibblesBit`] | 320 | the same, then 8 masks of 64 bits: bit 4 of each code of a group |
-//! | [`NibblesPair`] | 384 | the same as `Nibbles`, then 2 planes of 64 bytes: bits 4 and 5, four groups to a byte |
+//! | [`NibblesBit`] | 320 | 8 masks of 64 bits, bit 4 of each code of a group; then the same as `Nibbles` |
+//! | [`NibblesPair`] | 384 | 2 planes of 64 bytes, bits 4 and 5, four groups to a byte; then the same as `Nibbles` |
 //! | [`Pairs`] | 128 | 2 planes of 64 bytes: bits 0 and 1, four groups to a byte |
-//! | [`PairsBit`] | 192 | the same, then 8 masks of 64 bits: bit 2 of each code of a group |
+//! | [`PairsBit`] | 192 | 8 masks of 64 bits, bit 2 of each code of a group; then the same as `Pairs` |
 //! | [`Iq4`], [`Fp4`] | 256 | as `Nibbles`; a code is an index into a table of weights |
 //!
 //! The SIMD forms of [`Quants::unpack`] are in `avx2.rs` and `avx512.rs`.
@@ -26,6 +26,8 @@ use super::rearrange::Rearrange;
 pub(super) const ROWS: usize = super::pack::PANEL_ROWS;
 /// Bytes of one unpacked group: 16 rows x 4 k.
 pub(super) const GROUP: usize = ROWS * 4;
+/// Bytes of the masks of a step: a bit for each weight.
+pub(super) const MASKS: usize = GROUPS * 8;
 /// Groups in a step.
 pub(super) const GROUPS: usize = 8;
 
@@ -118,41 +120,45 @@ impl Quants for Nibbles {
 }
 
 impl Quants for NibblesBit {
-    const BYTES: usize = Nibbles::BYTES + GROUPS * 8;
+    const BYTES: usize = MASKS + Nibbles::BYTES;
 
     #[inline(always)]
     unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups) {
         // SAFETY: granted by the caller.
         unsafe {
-            Nibbles::put::<R>(step, codes);
-            put_masks::<R>(&mut step[Nibbles::BYTES..], codes, 4);
+            let (masks, nibbles) = step.split_at_mut(MASKS);
+            put_masks::<R>(masks, codes, 4);
+            Nibbles::put::<R>(nibbles, codes);
         }
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
-        let mut weights = Nibbles::unpack(step);
-        add_masks(&mut weights, &step[Nibbles::BYTES..], 4);
+        let (masks, nibbles) = step.split_at(MASKS);
+        let mut weights = Nibbles::unpack(nibbles);
+        add_masks(&mut weights, masks, 4);
         weights
     }
 }
 
 impl Quants for NibblesPair {
-    const BYTES: usize = Nibbles::BYTES + Pairs::BYTES;
+    const BYTES: usize = Pairs::BYTES + Nibbles::BYTES;
 
     #[inline(always)]
     unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups) {
         // SAFETY: granted by the caller.
         unsafe {
-            Nibbles::put::<R>(step, codes);
+            let (pairs, nibbles) = step.split_at_mut(Pairs::BYTES);
             let mut high = *codes;
             high.as_flattened_mut().iter_mut().for_each(|code| *code >>= 4);
-            Pairs::put::<R>(&mut step[Nibbles::BYTES..], &high);
+            Pairs::put::<R>(pairs, &high);
+            Nibbles::put::<R>(nibbles, codes);
         }
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
-        let mut weights = Nibbles::unpack(step);
-        let high = Pairs::unpack(&step[Nibbles::BYTES..]);
+        let (pairs, nibbles) = step.split_at(Pairs::BYTES);
+        let mut weights = Nibbles::unpack(nibbles);
+        let high = Pairs::unpack(pairs);
         for (w, h) in weights.as_flattened_mut().iter_mut().zip(high.as_flattened()) {
             *w |= h << 4;
         }
@@ -182,20 +188,22 @@ impl Quants for Pairs {
 }
 
 impl Quants for PairsBit {
-    const BYTES: usize = Pairs::BYTES + GROUPS * 8;
+    const BYTES: usize = MASKS + Pairs::BYTES;
 
     #[inline(always)]
     unsafe fn put<R: Rearrange>(step: &mut [u8], codes: &StepGroups) {
         // SAFETY: granted by the caller.
         unsafe {
-            Pairs::put::<R>(step, codes);
-            put_masks::<R>(&mut step[Pairs::BYTES..], codes, 2);
+            let (masks, pairs) = step.split_at_mut(MASKS);
+            put_masks::<R>(masks, codes, 2);
+            Pairs::put::<R>(pairs, codes);
         }
     }
 
     fn unpack(step: &[u8]) -> StepBytes {
-        let mut weights = Pairs::unpack(step);
-        add_masks(&mut weights, &step[Pairs::BYTES..], 2);
+        let (masks, pairs) = step.split_at(MASKS);
+        let mut weights = Pairs::unpack(pairs);
+        add_masks(&mut weights, masks, 2);
         weights
     }
 }
@@ -247,7 +255,7 @@ fn group(step: &[u8], index: usize) -> [u8; GROUP] {
 /// The CPU has the features of `R`.
 #[inline(always)]
 unsafe fn put_masks<R: Rearrange>(masks: &mut [u8], codes: &StepGroups, shift: i32) {
-    for (mask, group) in masks[..GROUPS * 8].as_chunks_mut::<8>().0.iter_mut().zip(codes) {
+    for (mask, group) in masks[..MASKS].as_chunks_mut::<8>().0.iter_mut().zip(codes) {
         // SAFETY: granted by the caller.
         *mask = unsafe { R::mask(group, shift) }.to_le_bytes();
     }

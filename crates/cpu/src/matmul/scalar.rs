@@ -16,8 +16,9 @@ const MAX_TOKENS: usize = 16;
 /// The output of the tile may be written, as [`Tile`] says.
 pub(super) unsafe fn tile<Q: Quants, S: Scales>(x: &Tile<'_>) {
     assert!(x.len <= MAX_TOKENS);
+    let [panel] = x.panels else { unreachable!("panels come one by one") };
     let mut acc = [[0f32; 16]; MAX_TOKENS];
-    for (step, parts) in steps::<Q, S>(x.panel).enumerate() {
+    for (step, parts) in steps::<Q, S>(panel.bytes).enumerate() {
         let weights = Q::unpack(parts.quants);
         let scales: [RowScales; 16] = std::array::from_fn(|row| parts.row_scales::<S>(row));
         for (token, acc) in acc[..x.len].iter_mut().enumerate() {
@@ -27,7 +28,9 @@ pub(super) unsafe fn tile<Q: Quants, S: Scales>(x: &Tile<'_>) {
     }
     for (token, acc) in acc[..x.len].iter().enumerate() {
         // SAFETY: granted by the caller for `len` tokens and `n_rows` rows.
-        unsafe { std::ptr::copy_nonoverlapping(acc.as_ptr(), x.out.add(token * x.out_stride), x.n_rows) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(acc.as_ptr(), panel.out.add(token * x.out_stride), panel.n_rows)
+        };
     }
 }
 
