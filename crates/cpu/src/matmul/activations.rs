@@ -12,8 +12,11 @@
 
 #![expect(unsafe_code, reason = "SIMD, and tiles written by several threads")]
 
+use super::corrections::{Corrections, MAX_FORMS};
+use super::kernels::Kernels;
 use super::product::MatMulError;
 use crate::isa::Isa;
+use minfer_gguf::TensorType;
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +45,8 @@ pub struct QuantizedActivations {
     /// `scale * sum(q)`, rounded once.
     pub(super) scaled_sum: Vec<f32>,
     /// Sums of q over the first and the last 16 of a block.
-    pub(super) half_sums: Vec<i32>,
+    half_sums: Vec<i32>,
+    pub(super) corrections: Corrections,
 }
 
 impl QuantizedActivations {
@@ -51,11 +55,20 @@ impl QuantizedActivations {
         Self::default()
     }
 
-    /// Quantizes `x: [n_tokens, k]` (row-major) for kernels of `isa`, on this thread.
+    /// Quantizes `x: [n_tokens, k]` (row-major) for kernels of `isa`, on this thread. Before a product,
+    /// [prepare](Self::prepare) for the type of its weights.
     pub fn quantize(&mut self, x: &[f32], n_tokens: usize, k: usize, isa: Isa) -> Result<(), MatMulError> {
         let writer = self.begin(x, n_tokens, k, isa)?;
         writer.write_tiles(0..writer.n_tiles());
         Ok(())
+    }
+
+    /// Gets ready for products with weights of this type, which costs little and, a second time for the same values, nothing.
+    /// Readiness for the last three types is kept.
+    pub fn prepare(&mut self, dtype: TensorType) {
+        if let Some(kernels) = Kernels::find(dtype) {
+            self.corrections.add(kernels.correction, &self.tiles, self.k / 32, &self.half_sums);
+        }
     }
 
     /// Starts quantizing `x: [n_tokens, k]`; several threads may then share the writer, each taking ranges of tiles.
@@ -82,6 +95,7 @@ impl QuantizedActivations {
             return Err(MatMulError::Activations { len: x.len(), n_tokens, k });
         }
         (self.n_tokens, self.k, self.isa) = (n_tokens, k, Some(isa));
+        self.corrections.clear();
         fill_tiles(&mut self.tiles, n_tokens, sizes);
         self.claimed.clear();
         self.claimed.resize_with(self.tiles.len(), || AtomicBool::new(false));
@@ -104,8 +118,9 @@ impl QuantizedActivations {
 
     /// Most bytes of a workspace that has held `n_tokens` of `k` values.
     pub(crate) fn bytes_for(n_tokens: usize, k: usize) -> usize {
-        // A byte for each value, two floats and two sums for each 32; the tiles are doubled as they are added.
-        let per_token = k + k / 32 * 16 + 2 * size_of::<TileSpan>() + 2;
+        // A byte for each value; two floats, two sums and two words of each form of corrections for each 32; the tiles are
+        // doubled as they are added.
+        let per_token = k + k / 32 * (16 + 8 * MAX_FORMS) + 2 * size_of::<TileSpan>() + 2;
         n_tokens.saturating_mul(per_token)
     }
 
@@ -130,7 +145,7 @@ impl QuantizedActivations {
 }
 
 /// Resizes without the reserve that a growing vector usually takes: what a workspace takes is planned.
-fn resize_exact<T: Clone>(v: &mut Vec<T>, len: usize, value: T) {
+pub(super) fn resize_exact<T: Clone>(v: &mut Vec<T>, len: usize, value: T) {
     v.reserve_exact(len.saturating_sub(v.len()));
     v.resize(len, value);
 }

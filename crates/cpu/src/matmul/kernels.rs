@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "a table of SIMD kernels")]
 
-use super::activations::{QuantizedActivations, TileSpan};
+use super::corrections::Correction;
 use super::format::{self, Format, for_each_format};
 use super::quants::{Bytes, Quants};
 use super::rearrange::{self, Plain};
@@ -45,7 +45,7 @@ pub(super) struct Tile<'a> {
     pub(super) q: &'a [i8],
     pub(super) scale: &'a [f32],
     pub(super) scaled_sum: &'a [f32],
-    /// See [`Kernels::corrections`].
+    /// In the form that [`Kernels::correction`] names.
     pub(super) correction: &'a [i32],
     pub(super) out_stride: usize,
     /// Whether the panels come from memory rather than from a cache.
@@ -61,8 +61,8 @@ pub(super) struct Kernels {
     pub(super) dtype: TensorType,
     /// Sizes for 16 rows.
     pub(super) sizes: Sizes,
-    offset: i32,
-    corrections: Corrections,
+    /// The form of corrections that kernels read.
+    pub(super) correction: Correction,
     /// Writes the `k` weights of row `.1` of a panel as floats.
     pub(super) dequantize: fn(&[u8], usize, &mut [f32]),
     scalar: Level,
@@ -112,19 +112,6 @@ struct Level {
 struct Expanded {
     unpack: unsafe fn(&[u8], &mut [u8]),
     tile: TileFn,
-}
-
-/// What the correction words of a type are.
-#[derive(Clone, Copy, PartialEq)]
-enum Corrections {
-    /// Not read.
-    None,
-    /// Per step and token, `-offset * sum(q)`.
-    Step,
-    /// Per step, half and token, `-offset * sum(q of the half)`.
-    Halves,
-    /// Per step and token, the sums of q of the halves, as a pair of i16 (they are at most 16 * 127).
-    Pair,
 }
 
 macro_rules! table {
@@ -185,12 +172,11 @@ impl Kernels {
                 steps_per_block: F::Scales::STEPS,
                 per_step: F::Quants::BYTES,
             },
-            offset: F::OFFSET,
-            corrections: match (F::Scales::HALVES, F::Scales::MIN) {
-                (false, true) => Corrections::None,
-                (false, false) => Corrections::Step,
-                (true, false) => Corrections::Halves,
-                (true, true) => Corrections::Pair,
+            correction: match (F::Scales::HALVES, F::Scales::MIN) {
+                (false, true) => Correction::None,
+                (false, false) => Correction::Step { offset: F::OFFSET },
+                (true, false) => Correction::Halves { offset: F::OFFSET },
+                (true, true) => Correction::Pair,
             },
             dequantize: dequantize::<F>,
             scalar,
@@ -257,33 +243,6 @@ impl Kernels {
         };
         // SAFETY: the token in `isa` proves the features; the rest is granted by the caller.
         unsafe { kernel(tile) }
-    }
-
-    /// Fills `out` with the correction words of these tiles, in the order in which kernels read them: for each tile
-    /// `[step][half][token]` or `[step][token]`. Returns how many there are per token.
-    pub(super) fn corrections(
-        &self,
-        act: &QuantizedActivations,
-        tiles: &[TileSpan],
-        out: &mut Vec<i32>,
-    ) -> usize {
-        out.clear();
-        let per_token = act.k() / 32;
-        for &TileSpan { first, len } in tiles {
-            let halves = &act.half_sums[first * per_token * 2..(first + len) * per_token * 2];
-            let steps = halves.chunks_exact(2 * len).map(|h| h.split_at(len));
-            match self.corrections {
-                Corrections::None => {}
-                Corrections::Halves => out.extend(halves.iter().map(|h| -self.offset * h)),
-                Corrections::Step => {
-                    out.extend(steps.flat_map(|(a, b)| a.iter().zip(b).map(|(a, b)| -self.offset * (a + b))));
-                }
-                Corrections::Pair => {
-                    out.extend(steps.flat_map(|(a, b)| a.iter().zip(b).map(|(a, b)| a & 0xFFFF | b << 16)));
-                }
-            }
-        }
-        per_token * [0, 1, 2, 1][self.corrections as usize]
     }
 }
 

@@ -18,6 +18,8 @@ use std::ops::Range;
 const CHUNK_BYTES: usize = 384 << 10;
 /// Fewest tokens of a chunk, however long they are.
 const MIN_CHUNK_TOKENS: usize = 16;
+/// Most bytes of panels unpacked at once, unless one alone has more: together with a chunk they stay in the L2 cache.
+const EXPANDED_BYTES: usize = 256 << 10;
 /// From this many tokens in a chunk it pays to unpack a panel once rather than in every tile.
 const EXPAND_TOKENS: usize = 64;
 
@@ -155,7 +157,6 @@ impl OutPtr {
 /// Working memory of one thread; it grows on first use and is then reused.
 #[derive(Default)]
 pub struct Scratch {
-    corrections: Vec<i32>,
     expanded: Vec<Line>,
 }
 
@@ -166,10 +167,9 @@ struct Line([u8; LINE]);
 impl Scratch {
     /// Most bytes for products of `n_tokens` of `k` values.
     pub(crate) fn bytes_for(n_tokens: usize, k: usize) -> usize {
-        let chunk = (CHUNK_BYTES / k.max(1)).max(MIN_CHUNK_TOKENS).min(n_tokens);
-        // Two corrections for each 32 values, in a vector that doubles as it grows; one panel.
         // A panel of whole bytes has a line of scales for each step at most.
-        2 * (chunk * (k / 32) * 2 * size_of::<i32>()) + k * PANEL_ROWS + k / 32 * LINE
+        let panel = k * PANEL_ROWS + k / 32 * LINE;
+        if n_tokens < EXPAND_TOKENS { 0 } else { panel.max(EXPANDED_BYTES) }
     }
 
     /// Empty working memory.
@@ -192,7 +192,9 @@ pub fn matmul_panels(
     check(w, x, &out, &panels)?;
     match (w.layout.kernels, x) {
         (Some(kernels), Activations::Quantized(act)) if act.isa() == Some(isa) => {
-            Quantized { w, kernels, act, out, isa }.run(panels, scratch);
+            let form = || MatMulError::ActivationForm { kernel: kernel_name(w.dtype(), isa) };
+            let corrections = act.corrections.get(kernels.correction).ok_or_else(form)?;
+            Quantized { w, kernels, act, corrections, out, isa }.run(panels, scratch);
             Ok(())
         }
         (None, Activations::F32 { x, n_tokens, .. }) => {
@@ -246,65 +248,68 @@ struct Quantized<'a> {
     w: &'a PackedMatrix,
     kernels: &'static Kernels,
     act: &'a QuantizedActivations,
+    corrections: &'a [i32],
     out: OutPtr,
     isa: Isa,
 }
 
 impl Quantized<'_> {
     fn run(&self, panels: Range<usize>, scratch: &mut Scratch) {
-        let max_tokens = (CHUNK_BYTES / self.w.k()).max(MIN_CHUNK_TOKENS);
-        let mut rest = self.act.tiles();
-        while let Some(first) = rest.first() {
-            let fits = |t: &TileSpan| t.first + t.len - first.first <= max_tokens;
-            let (chunk, after) = rest.split_at(rest.iter().take_while(|t| fits(t)).count().max(1));
-            self.run_chunk(chunk, panels.clone(), scratch);
-            rest = after;
-        }
-    }
-
-    fn run_chunk(&self, tiles: &[TileSpan], panels: Range<usize>, scratch: &mut Scratch) {
-        let per_token = self.kernels.corrections(self.act, tiles, &mut scratch.corrections);
-        let correction = |tile: &TileSpan| {
-            let start = (tile.first - tiles[0].first) * per_token;
-            &scratch.corrections[start..start + tile.len * per_token]
-        };
+        let tiles = self.act.tiles();
         if let [tile @ TileSpan { len: 1, .. }] = tiles {
-            return self.run_token(tile, panels, correction(tile));
+            return self.run_token(tile, panels);
         }
-        let n_tokens: usize = tiles.iter().map(|t| t.len).sum();
+        let max_tokens = (CHUNK_BYTES / self.w.k()).max(MIN_CHUNK_TOKENS);
+        let n_tokens = self.act.n_tokens().min(max_tokens);
         let expanded_bytes = match n_tokens {
             ..EXPAND_TOKENS => None,
             _ => self.kernels.expanded_bytes(self.w.k() / 32, self.isa),
         };
-        for panel in panels {
-            let bytes = self.w.panel_bytes(panel..panel + 1);
-            let bytes = match expanded_bytes {
-                Some(n_bytes) => self.expand(bytes, n_bytes, &mut scratch.expanded),
-                None => bytes,
-            };
-            let expanded = expanded_bytes.is_some();
+        let Some(n_bytes) = expanded_bytes else {
+            return chunks(tiles, max_tokens).for_each(|chunk| self.run_chunk(chunk, panels.clone()));
+        };
+        // With one chunk a panel is best used as soon as it is unpacked; with several it is unpacked once for all.
+        let at_once = if n_tokens < self.act.n_tokens() { (EXPANDED_BYTES / n_bytes).max(1) } else { 1 };
+        let mut rest = panels;
+        while !rest.is_empty() {
+            let group = rest.start..(rest.start + at_once).min(rest.end);
+            rest.start = group.end;
+            let expanded = self.expand(group.clone(), n_bytes, &mut scratch.expanded);
+            for chunk in chunks(tiles, max_tokens) {
+                for (index, bytes) in group.clone().zip(expanded.chunks_exact(n_bytes)) {
+                    chunk
+                        .iter()
+                        .for_each(|tile| self.run_tile(&[self.panel(bytes, index, tile)], tile, false, true));
+                }
+            }
+        }
+    }
+
+    /// Panels as they are packed, each from memory for the first tile and from a cache for the others.
+    fn run_chunk(&self, tiles: &[TileSpan], panels: Range<usize>) {
+        for index in panels {
+            let bytes = self.w.panel_bytes(index..index + 1);
             for (i, tile) in tiles.iter().enumerate() {
-                let panel = self.panel(bytes, panel, tile);
-                self.run_tile(&[panel], tile, correction(tile), i == 0 && !expanded, expanded);
+                self.run_tile(&[self.panel(bytes, index, tile)], tile, i == 0, false);
             }
         }
     }
 
     /// One token, with as many panels at once as the level takes: their places are as far apart as can be, so that each is a
     /// stream of its own.
-    fn run_token(&self, tile: &TileSpan, panels: Range<usize>, correction: &[i32]) {
+    fn run_token(&self, tile: &TileSpan, panels: Range<usize>) {
         let panel = |i| self.panel(self.w.panel_bytes(i..i + 1), i, tile);
         let mut rest = panels.start;
         if Kernels::streams(self.isa) == STREAMS {
             let apart = panels.len() / STREAMS;
             for i in panels.start..panels.start + apart {
                 let panels: [Panel<'_>; STREAMS] = std::array::from_fn(|s| panel(i + s * apart));
-                self.run_tile(&panels, tile, correction, true, false);
+                self.run_tile(&panels, tile, true, false);
             }
             rest += apart * STREAMS;
         }
         for i in rest..panels.end {
-            self.run_tile(&[panel(i)], tile, correction, true, false);
+            self.run_tile(&[panel(i)], tile, true, false);
         }
     }
 
@@ -318,20 +323,20 @@ impl Quantized<'_> {
         &self,
         panels: &[Panel<'_>],
         &TileSpan { first, len }: &TileSpan,
-        correction: &[i32],
         prefetch: bool,
         expanded: bool,
     ) {
         let k = self.w.k();
         let blocks = first * (k / 32)..(first + len) * (k / 32);
+        let words = self.kernels.correction.words();
         let tile = Tile {
             panels,
             n_steps: k / 32,
             len,
             q: &self.act.q[first * k..(first + len) * k],
             scale: &self.act.scale[blocks.clone()],
-            scaled_sum: &self.act.scaled_sum[blocks],
-            correction,
+            scaled_sum: &self.act.scaled_sum[blocks.clone()],
+            correction: &self.corrections[blocks.start * words..blocks.end * words],
             out_stride: self.out.stride,
             prefetch,
         };
@@ -340,15 +345,30 @@ impl Quantized<'_> {
         unsafe { self.kernels.run(&tile, self.isa, expanded) }
     }
 
-    /// The panel with its quants as plain bytes, `n_bytes` together.
-    fn expand<'b>(&self, panel: &[u8], n_bytes: usize, lines: &'b mut Vec<Line>) -> &'b [u8] {
-        lines.resize((n_bytes / LINE).max(lines.len()), Line([0; LINE]));
-        let lines = &mut lines[..n_bytes / LINE];
+    /// The panels with their quants as plain bytes, `n_bytes` each.
+    fn expand<'b>(&self, panels: Range<usize>, n_bytes: usize, lines: &'b mut Vec<Line>) -> &'b [u8] {
+        let total = n_bytes * panels.len();
+        lines.resize((total / LINE).max(lines.len()), Line([0; LINE]));
+        let lines = &mut lines[..total / LINE];
         // SAFETY: `Line` is plain bytes without padding.
-        let out = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<u8>(), n_bytes) };
-        self.kernels.expand(panel, out, self.isa);
+        let out = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<u8>(), total) };
+        for (index, out) in panels.zip(out.chunks_exact_mut(n_bytes)) {
+            self.kernels.expand(self.w.panel_bytes(index..index + 1), out, self.isa);
+        }
         out
     }
+}
+
+/// Runs of tiles of `max_tokens` together, or single tiles.
+fn chunks(tiles: &[TileSpan], max_tokens: usize) -> impl Iterator<Item = &[TileSpan]> {
+    let mut rest = tiles;
+    std::iter::from_fn(move || {
+        let first = rest.first()?;
+        let fits = |t: &TileSpan| t.first + t.len - first.first <= max_tokens;
+        let (chunk, after) = rest.split_at(rest.iter().take_while(|t| fits(t)).count().max(1));
+        rest = after;
+        Some(chunk)
+    })
 }
 
 impl OutPtr {

@@ -40,7 +40,7 @@ pub(super) trait Scales {
     /// The two halves of a step have scales of their own.
     const HALVES: bool = false;
 
-    /// Correction words that kernels read per step and token: see [`super::kernels::Kernels::corrections`].
+    /// Correction words that kernels read per step and token: see [`super::corrections::Correction`].
     const CORRECTIONS: usize = match (Self::HALVES, Self::MIN) {
         (false, true) => 0,
         (true, false) => 2,

@@ -110,6 +110,7 @@ fn product(w: &PackedMatrix, x: &[f32], isa: Isa, sizes: &[usize], rng: &mut Rng
     let x = if Activations::quantized_for(w.dtype()) {
         let writer = act.begin_tiled(x, n_tokens, k, isa, sizes).unwrap();
         writer.write_tiles(0..writer.n_tiles());
+        act.prepare(w.dtype());
         Activations::Quantized(&act)
     } else {
         Activations::F32 { x, n_tokens, k }
@@ -376,8 +377,10 @@ fn operands_that_do_not_fit_are_refused() {
     let w = PackedMatrix::pack(TensorType::Q4_0, &[0; 20 * 2 * 18], 20, 64, Isa::Scalar).unwrap();
     let mut act = QuantizedActivations::new();
     act.quantize(&[0.0; 3 * 64], 3, 64, isa).unwrap();
+    act.prepare(TensorType::Q4_0);
     let mut short = QuantizedActivations::new();
     short.quantize(&[0.0; 32], 1, 32, isa).unwrap();
+    short.prepare(TensorType::Q4_0);
     let mut out = vec![0f32; 60];
     let mut run = |x: Activations<'_>, n_tokens, rows, panels| {
         // SAFETY: `out` holds 3 tokens of 20 rows, and no call states more.
@@ -391,6 +394,11 @@ fn operands_that_do_not_fit_are_refused() {
     assert!(matches!(run(q, 3, 20, 0..3), Err(MatMulError::Panels { end: 3, n_panels: 2, .. })));
     let short = Activations::Quantized(&short);
     assert!(matches!(run(short, 3, 20, 0..2), Err(MatMulError::InputLength { expected: 64, found: 32, .. })));
+    let mut other = QuantizedActivations::new();
+    other.quantize(&[0.0; 3 * 64], 3, 64, isa).unwrap();
+    other.prepare(TensorType::Q5_0);
+    let other = Activations::Quantized(&other);
+    assert!(matches!(run(other, 3, 20, 0..2), Err(MatMulError::ActivationForm { .. })), "not prepared");
     let floats = Activations::F32 { x: &[0.0; 64], n_tokens: 1, k: 64 };
     assert!(matches!(run(floats, 3, 20, 0..2), Err(MatMulError::ActivationForm { .. })));
     let lying = Activations::F32 { x: &[0.0; 63], n_tokens: 1, k: 64 };

@@ -34,12 +34,20 @@ pub(in crate::backend) struct Input {
 }
 
 impl Input {
-    /// Quantizes the activations if some matrix wants them so and it has not been done.
+    /// Quantizes the activations if some matrix wants them so and it has not been done, and prepares them for all that do.
     pub(super) fn ready(&self, cx: &mut Cx<'_>, matrices: &[&PackedMatrix]) -> Result<(), KernelFault> {
         let wanted = matrices.iter().any(|m| Activations::quantized_for(m.dtype()));
-        if !wanted || (self.is_quantized && cx.working.is_current) {
+        if !wanted {
             return Ok(());
         }
+        if !(self.is_quantized && cx.working.is_current) {
+            self.quantize(cx)?;
+        }
+        matrices.iter().for_each(|m| cx.working.activations.prepare(m.dtype()));
+        Ok(())
+    }
+
+    fn quantize(&self, cx: &mut Cx<'_>) -> Result<(), KernelFault> {
         let x = self.x.get(cx.access);
         let writer =
             cx.working.activations.begin(x, self.n_tokens, self.k, cx.isa).map_err(product_refused)?;
