@@ -232,7 +232,7 @@ impl ActivationWriter<'_> {
             Isa::Avx2(_) => unsafe { fill_avx2(&mut tile, x) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token proves the features; `x` has len * k values.
-            Isa::Avx512Vnni(_) => unsafe { super::avx512::quantize_tile(&mut tile, x) },
+            Isa::Avx512Vnni(_) => unsafe { super::quantize_avx512::quantize_tile(&mut tile, x) },
         }
     }
 }

@@ -11,7 +11,6 @@
 #![expect(unsafe_code, reason = "SIMD by pointer")]
 #![expect(clippy::needless_range_loop, reason = "one index runs over several arrays of registers")]
 
-use super::activations::{TileMut, scales};
 use super::kernels::{PREFETCH_AHEAD, Panel, STREAMS, Tile};
 use super::quants::{
     Bytes, FP4_WEIGHTS, Fp4, GROUP, IQ4_WEIGHTS, Iq4, MASKS, Nibbles, NibblesBit, NibblesPair, Pairs,
@@ -435,48 +434,6 @@ pub(super) unsafe fn expand<Q: Unpack512, S: Scales>(panel: &[u8], out: &mut [u8
                 _mm512_store_si512(out.add(i * GROUP).cast(), first[i]);
                 _mm512_store_si512(out.add((4 + i) * GROUP).cast(), second[i]);
             }
-        }
-    }
-}
-
-/// Quantizes `x: [tile.len, tile.k]` into a tile.
-///
-/// # Safety
-/// The CPU has the features of [`crate::isa::Avx512`].
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,f16c,fma,bmi2")]
-pub(super) unsafe fn quantize_tile(tile: &mut TileMut<'_>, x: &[f32]) {
-    let n = tile.len;
-    for (token, row) in x.chunks_exact(tile.k.max(1)).enumerate() {
-        for (b, block) in row.as_chunks::<32>().0.iter().enumerate() {
-            // SAFETY: two loads of 16 values from a block of 32.
-            let (u, v) =
-                unsafe { (_mm512_loadu_ps(block.as_ptr()), _mm512_loadu_ps(block.as_ptr().add(16))) };
-            let bits = _mm512_max_epu32(
-                _mm512_castps_si512(_mm512_abs_ps(u)),
-                _mm512_castps_si512(_mm512_abs_ps(v)),
-            );
-            let (scale, inverse) = scales(_mm512_reduce_max_epu32(bits));
-            // Infinities and NaN times 0 convert to i32::MIN, whose low byte is 0.
-            let inverse = _mm512_set1_ps(inverse);
-            let low = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(u, inverse)));
-            let high = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(v, inverse)));
-            let q = _mm256_set_m128i(high, low);
-            let mut words = [0i32; 8];
-            // SAFETY: 32 bytes into 8 words.
-            unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), q) };
-            for (g, word) in words.iter().enumerate() {
-                let four = word.to_le_bytes().map(|b| b as i8);
-                tile.q[((b * 8 + g) * n + token) * 4..][..4].copy_from_slice(&four);
-            }
-            // Two horizontal additions leave the sum of each 128-bit half in its lanes.
-            let sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), q);
-            let sums = _mm256_hadd_epi32(sums, sums);
-            let sums = _mm256_hadd_epi32(sums, sums);
-            let (s0, s1) = (_mm256_extract_epi32::<0>(sums), _mm256_extract_epi32::<4>(sums));
-            tile.scale[b * n + token] = scale;
-            tile.scaled_sum[b * n + token] = scale * (s0 + s1) as f32;
-            tile.half_sums[b * 2 * n + token] = s0;
-            tile.half_sums[(b * 2 + 1) * n + token] = s1;
         }
     }
 }

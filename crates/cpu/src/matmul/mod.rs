@@ -13,7 +13,7 @@
 //! - split `0..n_panels` between threads, each calling [`matmul_panels`] with its own [`Scratch`].
 //!
 //! Files: `format.rs` the weight types, `quants.rs` and `scales.rs` their packed layouts, `walk.rs` the order in a panel, `pack.rs` and `rearrange*.rs`
-//! the packing, `activations.rs` and `corrections.rs` the other operand, `kernels.rs` the table of `scalar.rs`, `avx2.rs` and `avx512.rs`;
+//! the packing, `activations.rs` and `corrections.rs` the other operand, `quantize_avx512.rs` its fast path, `kernels.rs` the table of `scalar.rs`, `avx2.rs` and `avx512.rs`;
 //! `float.rs` and `float_*.rs` the float types.
 
 mod activations;
@@ -31,6 +31,8 @@ mod format;
 mod kernels;
 mod pack;
 mod product;
+#[cfg(target_arch = "x86_64")]
+mod quantize_avx512;
 mod quants;
 mod rearrange;
 #[cfg(target_arch = "x86_64")]

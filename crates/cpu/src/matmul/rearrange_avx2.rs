@@ -81,7 +81,7 @@ impl Rearrange for Shuffles {
 /// # Safety
 /// The CPU has AVX2.
 #[inline(always)]
-unsafe fn transpose_words(r: [__m256i; 8]) -> [__m256i; 8] {
+pub(super) unsafe fn transpose_words(r: [__m256i; 8]) -> [__m256i; 8] {
     // SAFETY: granted by the caller.
     unsafe {
         let mut pairs = [r[0]; 8];
