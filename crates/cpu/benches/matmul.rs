@@ -100,7 +100,7 @@ fn bench(o: &Options, dtype: TensorType, rows: usize, k: usize, n_tokens: usize)
     let mut act = QuantizedActivations::new();
     let x = if Activations::quantized_for(dtype) {
         act.quantize(&x, n_tokens, k, o.isa).unwrap();
-        act.prepare(dtype);
+        act.prepare(&[dtype]);
         Activations::Quantized(&act)
     } else {
         Activations::F32 { x: &x, n_tokens, k }

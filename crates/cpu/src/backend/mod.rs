@@ -123,6 +123,7 @@ impl BackendDriver for CpuDriver {
 
     fn describe(&self) -> String {
         let threads = match (self.n_threads(), self.n_threads_batch()) {
+            (1, 1) => "1 thread".to_owned(),
             (n, n_batch) if n == n_batch => format!("{n} threads"),
             (n, n_batch) => format!("{n} threads ({n_batch} for prompts)"),
         };

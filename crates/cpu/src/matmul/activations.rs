@@ -50,6 +50,9 @@ pub struct QuantizedActivations {
 }
 
 impl QuantizedActivations {
+    /// Most types that [`Self::prepare`] may be given for [the plan](Self::bytes_for) to hold.
+    pub(crate) const MAX_TYPES: usize = MAX_FORMS;
+
     /// An empty workspace; it grows on first use.
     pub fn new() -> Self {
         Self::default()
@@ -63,12 +66,11 @@ impl QuantizedActivations {
         Ok(())
     }
 
-    /// Gets ready for products with weights of this type, which costs little and, a second time for the same values, nothing.
-    /// Readiness for the last three types is kept.
-    pub fn prepare(&mut self, dtype: TensorType) {
-        if let Some(kernels) = Kernels::find(dtype) {
-            self.corrections.add(kernels.correction, &self.tiles, self.k / 32, &self.half_sums);
-        }
+    /// Gets ready for products with weights of these types. It costs little, and nothing for types that are ready.
+    /// Readiness for others may end.
+    pub fn prepare(&mut self, dtypes: &[TensorType]) {
+        let forms = dtypes.iter().filter_map(|&dtype| Some(Kernels::find(dtype)?.correction));
+        self.corrections.prepare(forms, &self.tiles, self.k / 32, &self.half_sums);
     }
 
     /// Starts quantizing `x: [n_tokens, k]`; several threads may then share the writer, each taking ranges of tiles.
@@ -137,6 +139,20 @@ impl QuantizedActivations {
     /// The level whose kernels can read this workspace, once it has been filled.
     pub fn isa(&self) -> Option<Isa> {
         self.isa
+    }
+
+    /// All that is known of one token, with one value for every NaN.
+    #[cfg(test)]
+    pub(super) fn token_bits(&self, token: usize) -> Vec<u32> {
+        let tile = self.tiles.iter().find(|t| (t.first..t.first + t.len).contains(&token)).unwrap();
+        let (k, n, t) = (self.k, tile.len, token - tile.first);
+        let float = |x: f32| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() };
+        let of = |per_token: usize| tile.first * per_token..;
+        let q = (0..k).map(|i| self.q[of(k)][(i / 4 * n + t) * 4 + i % 4] as u32);
+        let floats = (0..k / 32)
+            .flat_map(|b| [&self.scale, &self.scaled_sum].map(|v| float(v[of(k / 32)][b * n + t])));
+        let sums = (0..k / 16).map(|half| self.half_sums[of(k / 16)][half * n + t] as u32);
+        q.chain(floats).chain(sums).collect()
     }
 
     pub(super) fn tiles(&self) -> &[TileSpan] {
@@ -349,6 +365,7 @@ mod tests {
                 3 => block.fill(0.0),
                 4 => block.iter_mut().enumerate().for_each(|(j, v)| *v = j as f32 * 0.5 - 4.0),
                 5 => block[i % 32] = 127.0,
+                7 if i % 2 == 0 => block.fill(-SMALLEST_AMAX),
                 6 => block[i % 32] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][i / 9 % 3],
                 7 => block[i % 32] = SMALLEST_AMAX,
                 8 => block[i % 32] = f32::MAX,

@@ -26,6 +26,12 @@ use super::scales::Scales;
 use super::walk::{LINE, Walk};
 use std::arch::x86_64::*;
 
+/// From this many tokens on, half a panel is taken at a time.
+const HALVED_TOKENS: usize = 3;
+
+/// From this many tokens on, kernels prefetch.
+const PREFETCH_TOKENS: usize = 3;
+
 /// A quant layout that this path can unpack.
 pub(super) trait Unpack256: Quants {
     /// Groups whose products fit an i16 lane together.
@@ -303,7 +309,7 @@ unsafe fn kernel<Q: Unpack256, S: Scales, const T: usize, const LO: usize, const
             }
             let sub = panel.bytes.as_ptr().add(walk.subs::<S>());
             let quants = panel.bytes.as_ptr().add(walk.quants(Q::BYTES));
-            if T > 2 && LO == 0 && x.prefetch {
+            if T >= PREFETCH_TOKENS && LO == 0 && x.prefetch {
                 while ahead < panel.bytes.as_ptr().wrapping_add(walk.next() + PREFETCH_AHEAD) {
                     _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
                     ahead = ahead.wrapping_add(LINE);
@@ -420,7 +426,7 @@ pub(super) unsafe fn store_rows(out: *mut f32, n_rows: usize, h: usize, values: 
 unsafe fn both_halves<Q: Unpack256, S: Scales, const T: usize>(x: &Tile<'_>) {
     // SAFETY: granted by the caller.
     unsafe {
-        if T <= 2 {
+        if T < HALVED_TOKENS {
             kernel::<Q, S, T, 0, 2>(x);
         } else {
             kernel::<Q, S, T, 0, 1>(x);

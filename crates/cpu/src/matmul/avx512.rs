@@ -1,5 +1,6 @@
 //! AVX-512 VNNI: one register is a group, 16 rows x 4 k; `vpdpbusd` adds its 4 products to each row's i32 lane, against 4
-//! activations of one token broadcast to all lanes. One panel and up to 8 tokens at a time, the whole k inside.
+//! activations of one token broadcast to all lanes. One panel and up to 8 tokens at a time, or two panels and one
+//! token, the whole k inside.
 //!
 //! - The integer sums start at the correction for the offset (`-offset * sum(q)`), so offsets cost nothing.
 //! - Few tokens need no prefetches: a panel is read in the order in which it lies (`walk.rs`), so the processor fetches it by

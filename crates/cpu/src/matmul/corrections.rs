@@ -53,7 +53,7 @@ pub(super) struct Corrections {
     n_current: usize,
 }
 
-/// Most forms at once: one for each matrix that reads the same activations in one fork-join.
+/// Forms that are kept: one for each matrix that reads the same activations in one fork-join.
 pub(super) const MAX_FORMS: usize = 3;
 
 impl Corrections {
@@ -62,29 +62,90 @@ impl Corrections {
         self.n_current = 0;
     }
 
-    /// Works out a form, unless that has been done.
-    pub(super) fn add(&mut self, form: Correction, tiles: &[TileSpan], steps: usize, half_sums: &[i32]) {
-        if self.get(form).is_some() {
-            return;
+    /// Works out the forms that a step reads, unless that has been done. Those of steps before are kept while there is room.
+    pub(super) fn prepare(
+        &mut self,
+        forms: impl Iterator<Item = Correction> + Clone,
+        tiles: &[TileSpan],
+        steps: usize,
+        half_sums: &[i32],
+    ) {
+        let n_missing = forms.clone().filter(|&form| self.get(form).is_none()).count();
+        if self.n_current + n_missing > MAX_FORMS {
+            self.clear();
         }
-        // The place after the current ones, or, with all of them taken, that of the first: see `MAX_FORMS`.
-        let at = if self.n_current < MAX_FORMS { self.n_current } else { 0 };
-        if at == self.forms.len() {
-            self.forms.push((form, Vec::new()));
+        for form in forms {
+            if self.get(form).is_none() {
+                let words = self.next(form);
+                super::activations::resize_exact(words, half_sums.len() / 2 * form.words(), 0);
+                form.fill(tiles, steps, half_sums, words);
+            }
         }
-        let n = half_sums.len() / 2 * form.words();
-        let (name, words) = &mut self.forms[at];
-        *name = form;
-        super::activations::resize_exact(words, n, 0);
-        form.fill(tiles, steps, half_sums, words);
-        self.n_current = (at + 1).max(self.n_current);
     }
 
-    /// The words of a form that has been [added](Corrections::add).
+    /// The memory of one more form.
+    fn next(&mut self, form: Correction) -> &mut Vec<i32> {
+        if self.n_current == self.forms.len() {
+            self.forms.push((form, Vec::new()));
+        }
+        let (name, words) = &mut self.forms[self.n_current];
+        self.n_current += 1;
+        *name = form;
+        words
+    }
+
+    /// The words of a form that has been [prepared](Corrections::prepare).
     pub(super) fn get(&self, form: Correction) -> Option<&[i32]> {
         if form == Correction::None {
             return Some(&[]);
         }
         self.forms[..self.n_current].iter().find(|(name, _)| *name == form).map(|(_, words)| &**words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tile of two tokens and one of one token, with two steps: sums `[step][half][token]`.
+    const TILES: [TileSpan; 2] = [TileSpan { first: 0, len: 2 }, TileSpan { first: 2, len: 1 }];
+    const SUMS: [i32; 12] = [1, 2, 10, 20, 3, -4, 30, 40, 5, 50, -6, 60];
+
+    fn words(form: Correction) -> Vec<i32> {
+        let mut corrections = Corrections::default();
+        corrections.prepare([form].into_iter(), &TILES, 2, &SUMS);
+        corrections.get(form).unwrap().to_vec()
+    }
+
+    #[test]
+    fn every_form_is_what_it_says() {
+        assert!(words(Correction::None).is_empty());
+        assert_eq!(words(Correction::Halves { offset: 4 }), SUMS.map(|sum| -4 * sum));
+        assert_eq!(words(Correction::Step { offset: 8 }), [-88, -176, -264, -288, -440, -432]);
+        let pairs = words(Correction::Pair);
+        assert_eq!(pairs[3] as i16, -4);
+        assert_eq!(pairs[3] >> 16, 40);
+        assert_eq!(pairs.len(), 6);
+    }
+
+    #[test]
+    fn what_a_step_asks_for_is_there_together() {
+        let step = |offset| Correction::Step { offset };
+        let forms = [step(8), step(16), step(128), Correction::Halves { offset: 32 }, Correction::Pair];
+        let mut corrections = Corrections::default();
+        for first in 0..forms.len() {
+            for second in 0..forms.len() {
+                for third in 0..forms.len() {
+                    let asked = [forms[first], forms[second], forms[third]];
+                    corrections.prepare(asked.into_iter(), &TILES, 2, &SUMS);
+                    for form in asked {
+                        assert_eq!(corrections.get(form).unwrap(), words(form), "{form:?} of {asked:?}");
+                    }
+                    assert!(corrections.forms.len() <= MAX_FORMS);
+                }
+            }
+        }
+        corrections.clear();
+        assert!(forms.iter().all(|&form| corrections.get(form).is_none()));
     }
 }

@@ -17,8 +17,8 @@ use minfer_gguf::TensorType;
 pub(super) const PREFETCH_AHEAD: usize = 8 << 10;
 
 /// Panels that one token is multiplied with at a time, on levels that do so: each is read from a place of its own. A core
-/// gets more out of memory from four places than from one (33 GB/s and 30), and needs the activations a quarter as often,
-/// which long panels drive out of the first cache (24 GB/s with one panel of Q6_K and 10,000 inputs, 32 with four).
+/// gets more out of memory from two places than from one (33 GB/s and 30), and needs the activations half as often, which
+/// long panels drive out of the first cache (24 GB/s with one panel of Q6_K and 10,000 inputs, 30 with two).
 pub(super) const STREAMS: usize = 2;
 
 /// 16 rows of weights.
@@ -157,6 +157,13 @@ impl Kernels {
 
     const fn portable<F: Format>() -> Kernels {
         const { assert!((F::OFFSET == 0) == F::Scales::MIN, "kernels correct either an offset or a minimum") };
+        let correction = match (F::Scales::HALVES, F::Scales::MIN) {
+            (false, true) => Correction::None,
+            (false, false) => Correction::Step { offset: F::OFFSET },
+            (true, false) => Correction::Halves { offset: F::OFFSET },
+            (true, true) => Correction::Pair,
+        };
+        assert!(correction.words() == F::Scales::CORRECTIONS, "kernels read other corrections than they get");
         let scalar = Level::new::<F>(
             rearrange::put_panel::<F, Plain>,
             scalar::tile::<F::Quants, F::Scales>,
@@ -172,12 +179,7 @@ impl Kernels {
                 steps_per_block: F::Scales::STEPS,
                 per_step: F::Quants::BYTES,
             },
-            correction: match (F::Scales::HALVES, F::Scales::MIN) {
-                (false, true) => Correction::None,
-                (false, false) => Correction::Step { offset: F::OFFSET },
-                (true, false) => Correction::Halves { offset: F::OFFSET },
-                (true, true) => Correction::Pair,
-            },
+            correction,
             dequantize: dequantize::<F>,
             scalar,
             #[cfg(target_arch = "x86_64")]
@@ -203,14 +205,12 @@ impl Kernels {
         unsafe { (self.level(isa).put_panel)(raw, row_bytes, panel) }
     }
 
-    /// Panels that this level takes at once with one token.
-    pub(super) fn streams(isa: Isa) -> usize {
+    /// Whether kernels of this level take [`STREAMS`] panels at once with one token.
+    pub(super) fn takes_streams(isa: Isa) -> bool {
         match isa {
-            Isa::Scalar => 1,
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2(_) => 1,
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vnni(_) => STREAMS,
+            Isa::Avx512Vnni(_) => true,
+            _ => false,
         }
     }
 

@@ -8,13 +8,13 @@
 //! Weights are quantized, or floats; activations accordingly are int8 per 32 ([`QuantizedActivations`]) or f32:
 //!
 //! - pack each matrix once ([`PackedMatrix`], [`Packer`]),
-//! - quantize the activations of a step once, [prepare](QuantizedActivations::prepare) them for the types of all matrices that
-//!   read them, and use them for these,
+//! - quantize the activations of a step once, [prepare](QuantizedActivations::prepare) them for the types of all matrices
+//!   that read them, and use them for these,
 //! - split `0..n_panels` between threads, each calling [`matmul_panels`] with its own [`Scratch`].
 //!
-//! Files: `format.rs` the weight types, `quants.rs` and `scales.rs` their packed layouts, `walk.rs` the order in a panel, `pack.rs` and `rearrange*.rs`
-//! the packing, `activations.rs` and `corrections.rs` the other operand, `quantize_avx512.rs` its fast path, `kernels.rs` the table of `scalar.rs`, `avx2.rs` and `avx512.rs`;
-//! `float.rs` and `float_*.rs` the float types.
+//! Files: `format.rs` the weight types, `quants.rs` and `scales.rs` their packed layouts, `walk.rs` the order in a panel,
+//! `pack.rs` and `rearrange*.rs` the packing, `activations.rs`, `quantize_avx512.rs` and `corrections.rs` the other operand,
+//! `kernels.rs` the table of `scalar.rs`, `avx2.rs` and `avx512.rs`; `float.rs` and `float_*.rs` the float types.
 
 mod activations;
 #[cfg(target_arch = "x86_64")]

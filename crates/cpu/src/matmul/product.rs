@@ -1,11 +1,11 @@
 //! The loops around the kernels: chunks of tokens, panels, tiles.
 //!
-//! Tokens are taken in chunks whose activations stay in the L2 cache; within a chunk each panel is read from memory once
-//! and meets all tiles while it is in the cache. k is never split, so no partial sums exist.
+//! Tokens are taken in chunks whose activations stay in the L2 cache; a panel is read from memory once, or once for each chunk,
+//! and meets all tiles of a chunk while it is in the cache. k is never split, so no partial sums exist.
 
 #![expect(unsafe_code, reason = "an output shared between threads")]
 
-use super::activations::{QuantizedActivations, TileSpan};
+use super::activations::{QuantizedActivations, TileSpan, resize_exact};
 use super::float::{self, FloatTile, is_float};
 use super::kernels::{Kernels, Panel, STREAMS, Tile};
 use super::pack::{PANEL_ROWS, PackedMatrix};
@@ -167,9 +167,17 @@ struct Line([u8; LINE]);
 impl Scratch {
     /// Most bytes for products of `n_tokens` of `k` values.
     pub(crate) fn bytes_for(n_tokens: usize, k: usize) -> usize {
+        if max_tokens(k).min(n_tokens) < EXPAND_TOKENS {
+            return 0;
+        }
         // A panel of whole bytes has a line of scales for each step at most.
-        let panel = k * PANEL_ROWS + k / 32 * LINE;
-        if n_tokens < EXPAND_TOKENS { 0 } else { panel.max(EXPANDED_BYTES) }
+        EXPANDED_BYTES.max(k * PANEL_ROWS + k / 32 * LINE)
+    }
+
+    /// Bytes that it takes.
+    #[cfg(test)]
+    pub(super) fn capacity_bytes(&self) -> usize {
+        self.expanded.capacity() * size_of::<Line>()
     }
 
     /// Empty working memory.
@@ -259,7 +267,7 @@ impl Quantized<'_> {
         if let [tile @ TileSpan { len: 1, .. }] = tiles {
             return self.run_token(tile, panels);
         }
-        let max_tokens = (CHUNK_BYTES / self.w.k()).max(MIN_CHUNK_TOKENS);
+        let max_tokens = max_tokens(self.w.k());
         let n_tokens = self.act.n_tokens().min(max_tokens);
         let expanded_bytes = match n_tokens {
             ..EXPAND_TOKENS => None,
@@ -300,11 +308,11 @@ impl Quantized<'_> {
     fn run_token(&self, tile: &TileSpan, panels: Range<usize>) {
         let panel = |i| self.panel(self.w.panel_bytes(i..i + 1), i, tile);
         let mut rest = panels.start;
-        if Kernels::streams(self.isa) == STREAMS {
+        if Kernels::takes_streams(self.isa) {
             let apart = panels.len() / STREAMS;
             for i in panels.start..panels.start + apart {
-                let panels: [Panel<'_>; STREAMS] = std::array::from_fn(|s| panel(i + s * apart));
-                self.run_tile(&panels, tile, true, false);
+                let together: [Panel<'_>; STREAMS] = std::array::from_fn(|s| panel(i + s * apart));
+                self.run_tile(&together, tile, true, false);
             }
             rest += apart * STREAMS;
         }
@@ -348,7 +356,7 @@ impl Quantized<'_> {
     /// The panels with their quants as plain bytes, `n_bytes` each.
     fn expand<'b>(&self, panels: Range<usize>, n_bytes: usize, lines: &'b mut Vec<Line>) -> &'b [u8] {
         let total = n_bytes * panels.len();
-        lines.resize((total / LINE).max(lines.len()), Line([0; LINE]));
+        resize_exact(lines, (total / LINE).max(lines.len()), Line([0; LINE]));
         let lines = &mut lines[..total / LINE];
         // SAFETY: `Line` is plain bytes without padding.
         let out = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<u8>(), total) };
@@ -357,6 +365,11 @@ impl Quantized<'_> {
         }
         out
     }
+}
+
+/// Most tokens of `k` values in a chunk.
+fn max_tokens(k: usize) -> usize {
+    (CHUNK_BYTES / k.max(1)).max(MIN_CHUNK_TOKENS)
 }
 
 /// Runs of tiles of `max_tokens` together, or single tiles.

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "outputs are written by pointer")]
 
 mod packing;
+mod panels;
 
 use super::activations::tile_sizes;
 use super::float::is_float;
@@ -110,7 +111,7 @@ fn product(w: &PackedMatrix, x: &[f32], isa: Isa, sizes: &[usize], rng: &mut Rng
     let x = if Activations::quantized_for(w.dtype()) {
         let writer = act.begin_tiled(x, n_tokens, k, isa, sizes).unwrap();
         writer.write_tiles(0..writer.n_tiles());
-        act.prepare(w.dtype());
+        act.prepare(&[w.dtype()]);
         Activations::Quantized(&act)
     } else {
         Activations::F32 { x, n_tokens, k }
@@ -194,7 +195,7 @@ fn chunks_of_tokens_change_nothing() {
     let mut rng = Rng(43);
     let mut wrong = vec![];
     for dtype in types() {
-        // 4096 makes chunks of 96 tokens, which are expanded; 8192 of 48, which are not.
+        // 4096 makes chunks of 96 tokens, which are expanded (`panels.rs` has several panels of that); 8192 of 48, which are not.
         for (k, n_tokens) in [(4096, 100), (8192, 50)] {
             let raw = rng.weights(dtype, 17, k);
             let x = rng.activations(n_tokens * k);
@@ -377,10 +378,10 @@ fn operands_that_do_not_fit_are_refused() {
     let w = PackedMatrix::pack(TensorType::Q4_0, &[0; 20 * 2 * 18], 20, 64, Isa::Scalar).unwrap();
     let mut act = QuantizedActivations::new();
     act.quantize(&[0.0; 3 * 64], 3, 64, isa).unwrap();
-    act.prepare(TensorType::Q4_0);
+    act.prepare(&[TensorType::Q4_0]);
     let mut short = QuantizedActivations::new();
     short.quantize(&[0.0; 32], 1, 32, isa).unwrap();
-    short.prepare(TensorType::Q4_0);
+    short.prepare(&[TensorType::Q4_0]);
     let mut out = vec![0f32; 60];
     let mut run = |x: Activations<'_>, n_tokens, rows, panels| {
         // SAFETY: `out` holds 3 tokens of 20 rows, and no call states more.
@@ -396,7 +397,7 @@ fn operands_that_do_not_fit_are_refused() {
     assert!(matches!(run(short, 3, 20, 0..2), Err(MatMulError::InputLength { expected: 64, found: 32, .. })));
     let mut other = QuantizedActivations::new();
     other.quantize(&[0.0; 3 * 64], 3, 64, isa).unwrap();
-    other.prepare(TensorType::Q5_0);
+    other.prepare(&[TensorType::Q5_0]);
     let other = Activations::Quantized(&other);
     assert!(matches!(run(other, 3, 20, 0..2), Err(MatMulError::ActivationForm { .. })), "not prepared");
     let floats = Activations::F32 { x: &[0.0; 64], n_tokens: 1, k: 64 };

@@ -132,3 +132,51 @@ pub(super) fn expansion<Q: Quants, S: Scales>(panel_bytes: usize) -> impl Iterat
         (from.next <= panel_bytes).then_some(Expansion { lines, lines_to, quants, quants_to })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::{self, Format, for_each_format};
+    use super::super::kernels::Kernels;
+    use super::*;
+
+    /// What kernels read by pointer rests on this: every byte of a panel belongs to one part, no part of the scales lies on
+    /// two lines, quants begin at lines, and the sizes say how long a panel is.
+    fn parts_cover_a_panel<F: Format>() {
+        let kernels = Kernels::find(F::TYPE).unwrap();
+        for n_steps in (1..10).map(|n_blocks| n_blocks * F::Scales::STEPS) {
+            let n_bytes = kernels.sizes.panel(n_steps).unwrap();
+            assert_eq!(steps::<F::Quants, F::Scales>(&vec![0; n_bytes]).count(), n_steps);
+            let mut walk = Walk::default();
+            for step in 0..n_steps {
+                let parts = match step % F::Scales::STEPS {
+                    0 => [
+                        (walk.block::<F::Scales>(), F::Scales::FIXED),
+                        (walk.subs::<F::Scales>(), F::Scales::SUBS * 16),
+                    ],
+                    _ => [(walk.subs::<F::Scales>(), F::Scales::SUBS * 16), (0, 0)],
+                };
+                assert!(parts.iter().all(|&(at, n)| n == 0 || at % LINE + n <= LINE), "{} {step}", F::TYPE);
+                assert!(walk.quants(F::Quants::BYTES).is_multiple_of(LINE));
+            }
+            let mut n_times = vec![0; n_bytes];
+            let mut end = 0;
+            for step in expansion::<F::Quants, F::Scales>(n_bytes) {
+                n_times[step.lines].iter_mut().for_each(|n| *n += 1);
+                n_times[step.quants..][..F::Quants::BYTES].iter_mut().for_each(|n| *n += 1);
+                end = step.quants_to + Bytes::BYTES;
+            }
+            assert!(n_times.iter().all(|&n| n == 1), "{} with {n_steps} steps", F::TYPE);
+            if let Some(n_bytes) = kernels.expanded_bytes(n_steps, crate::isa::Isa::Scalar) {
+                assert_eq!(end, n_bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn the_parts_of_every_format_cover_its_panels() {
+        macro_rules! all {
+            ($($name:ident),*) => { $(parts_cover_a_panel::<format::$name>();)* };
+        }
+        for_each_format! { all }
+    }
+}

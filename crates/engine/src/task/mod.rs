@@ -308,7 +308,9 @@ impl Task {
         }
         self.speculator.verified(guesses.len(), n_accepted);
         let flow = self.make_room(context, sink)?;
-        if flow.is_continue() && ahead::has_core_beside(context.n_threads()) {
+        // The next step may be one that reads a prompt beside this sequence.
+        let n_threads = context.n_threads().max(context.n_threads_batch());
+        if flow.is_continue() && ahead::has_core_beside(n_threads) {
             self.begin_mask();
         }
         Ok(flow)

@@ -26,7 +26,7 @@ impl Qkv {
 
 impl Step for Qkv {
     fn run(&self, cx: &mut Cx<'_>) -> Result<(), KernelFault> {
-        self.input.ready(cx, &self.matrices())?;
+        self.input.ready(cx, self.matrices())?;
         let x = self.input.x.get(cx.access);
         let out = self.out.get_mut(cx.access);
         let operand = (&self.input, x, &cx.working.activations);
@@ -46,7 +46,7 @@ pub(in crate::backend) struct QkvNorm {
 impl Step for QkvNorm {
     fn run(&self, cx: &mut Cx<'_>) -> Result<(), KernelFault> {
         let (input, dims) = (&self.qkv.input, self.dims);
-        input.ready(cx, &self.qkv.matrices())?;
+        input.ready(cx, self.qkv.matrices())?;
         let x = input.x.get(cx.access);
         let out = self.qkv.out.get_mut(cx.access);
         let raw = at_least(&mut cx.working.temp, out.len());
@@ -135,7 +135,7 @@ pub(in crate::backend) struct Ffn {
 
 impl Step for Ffn {
     fn run(&self, cx: &mut Cx<'_>) -> Result<(), KernelFault> {
-        self.input.ready(cx, &[&self.gate, &self.up])?;
+        self.input.ready(cx, [&*self.gate, &*self.up])?;
         let x = self.input.x.get(cx.access);
         let out = self.out.get_mut(cx.access);
         let both = at_least(&mut cx.working.temp, 2 * out.len());

@@ -35,7 +35,12 @@ pub(in crate::backend) struct Input {
 
 impl Input {
     /// Quantizes the activations if some matrix wants them so and it has not been done, and prepares them for all that do.
-    pub(super) fn ready(&self, cx: &mut Cx<'_>, matrices: &[&PackedMatrix]) -> Result<(), KernelFault> {
+    pub(super) fn ready<const N: usize>(
+        &self,
+        cx: &mut Cx<'_>,
+        matrices: [&PackedMatrix; N],
+    ) -> Result<(), KernelFault> {
+        const { assert!(N <= QuantizedActivations::MAX_TYPES) };
         let wanted = matrices.iter().any(|m| Activations::quantized_for(m.dtype()));
         if !wanted {
             return Ok(());
@@ -43,7 +48,7 @@ impl Input {
         if !(self.is_quantized && cx.working.is_current) {
             self.quantize(cx)?;
         }
-        matrices.iter().for_each(|m| cx.working.activations.prepare(m.dtype()));
+        cx.working.activations.prepare(&matrices.map(|m| m.dtype()));
         Ok(())
     }
 
@@ -179,7 +184,7 @@ pub(in crate::backend) struct MatMul {
 
 impl Step for MatMul {
     fn run(&self, cx: &mut Cx<'_>) -> Result<(), KernelFault> {
-        self.input.ready(cx, &[&self.w])?;
+        self.input.ready(cx, [&*self.w])?;
         let x = self.input.x.get(cx.access);
         let out = self.out.get_mut(cx.access);
         let operand = (&self.input, x, &cx.working.activations);

@@ -92,7 +92,7 @@ fn threads_pack_and_multiply_the_same() {
                     s.spawn(|| writer.write_tiles(0..writer.n_tiles()));
                 }
             });
-            act.prepare(dtype);
+            act.prepare(&[dtype]);
             Activations::Quantized(&act)
         } else {
             Activations::F32 { x: &x, n_tokens, k }
