@@ -67,7 +67,7 @@ impl QuantizedActivations {
     }
 
     /// Gets ready for products with weights of these types. It costs little, and nothing for types that are ready.
-    /// Readiness for others may end.
+    /// Readiness for others may end, and that for all ends when other values are quantized.
     pub fn prepare(&mut self, dtypes: &[TensorType]) {
         let forms = dtypes.iter().filter_map(|&dtype| Some(Kernels::find(dtype)?.correction));
         self.corrections.prepare(forms, &self.tiles, self.k / 32, &self.half_sums);

@@ -7,7 +7,7 @@
 //!   itself, faster than if asked. With more tokens it doesn't look far enough: then they are asked for into L2, 8 KiB ahead.
 //! - Arrays of registers are filled by loops: closures given to `array::map` are not always inlined, and then every
 //!   intrinsic is a call (ten times slower).
-//! - From 64 tokens on, a panel is unpacked once to plain bytes and all tiles run on those ([`expand`]).
+//! - From 64 tokens in a chunk on, a panel is unpacked once to plain bytes and all tiles run on those ([`expand`]).
 
 #![expect(unsafe_code, reason = "SIMD by pointer")]
 #![expect(clippy::needless_range_loop, reason = "one index runs over several arrays of registers")]
@@ -223,9 +223,9 @@ unsafe fn e8m0_half(e: __m512i) -> __m512 {
     }
 }
 
-/// The operand of a step: activations, and what belongs to them.
+/// Where the activations of a step are, and what belongs to them.
 #[derive(Clone, Copy)]
-struct At {
+struct Operand {
     q: *const i8,
     scale: *const f32,
     scaled_sum: *const f32,
@@ -246,7 +246,7 @@ unsafe fn kernel<Q: Unpack512, S: Scales, const T: usize, const P: usize>(x: &Ti
         for p in 0..P {
             panels[p] = x.panels[p].bytes.as_ptr();
         }
-        let mut at = At {
+        let mut at = Operand {
             q: x.q.as_ptr(),
             scale: x.scale.as_ptr(),
             scaled_sum: x.scaled_sum.as_ptr(),
@@ -298,7 +298,7 @@ unsafe fn add_step<Q: Unpack512, S: Scales, const T: usize>(
     (d, m): (__m512, __m512),
     subs: *const u8,
     quants: *const u8,
-    at: At,
+    at: Operand,
 ) {
     // SAFETY: granted by the caller.
     unsafe {

@@ -3,7 +3,7 @@
 
 use super::activations::TileSpan;
 
-/// A form of corrections. A word is a sum of products of integers, so its order of magnitude is bounded as in `scales.rs`.
+/// A form of corrections; the bounds are in `scales.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Correction {
     /// Not read.
@@ -76,7 +76,7 @@ impl Corrections {
         }
         for form in forms {
             if self.get(form).is_none() {
-                let words = self.next(form);
+                let words = self.new_form(form);
                 super::activations::resize_exact(words, half_sums.len() / 2 * form.words(), 0);
                 form.fill(tiles, steps, half_sums, words);
             }
@@ -84,7 +84,7 @@ impl Corrections {
     }
 
     /// The memory of one more form.
-    fn next(&mut self, form: Correction) -> &mut Vec<i32> {
+    fn new_form(&mut self, form: Correction) -> &mut Vec<i32> {
         if self.n_current == self.forms.len() {
             self.forms.push((form, Vec::new()));
         }

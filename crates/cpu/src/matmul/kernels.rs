@@ -72,28 +72,28 @@ pub(super) struct Kernels {
     avx512: Level,
 }
 
-/// Bytes of a panel's parts.
+/// Bytes of the scales of a block and of the quants of a step, and how many steps a block has.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
-    scales_per_block: usize,
+    block_scales: usize,
+    step_quants: usize,
     steps_per_block: usize,
-    per_step: usize,
 }
 
 impl Sizes {
     /// Bytes of a panel of `n_steps` (whole blocks), unless there are too many for an address.
     pub(super) fn panel(&self, n_steps: usize) -> Option<usize> {
-        n_steps.checked_mul(self.per_step)?.checked_add(self.scales(n_steps)?)
+        n_steps.checked_mul(self.step_quants)?.checked_add(self.scales(n_steps)?)
     }
 
     /// Bytes of such a panel when its quants are whole bytes.
     fn expanded(&self, n_steps: usize) -> Option<usize> {
-        Sizes { per_step: Bytes::BYTES, ..*self }.panel(n_steps)
+        Sizes { step_quants: Bytes::BYTES, ..*self }.panel(n_steps)
     }
 
     /// Bytes of its lines of scales.
     fn scales(&self, n_steps: usize) -> Option<usize> {
-        let bytes = (n_steps / self.steps_per_block).checked_mul(self.scales_per_block)?;
+        let bytes = (n_steps / self.steps_per_block).checked_mul(self.block_scales)?;
         bytes.checked_next_multiple_of(LINE)
     }
 }
@@ -175,9 +175,9 @@ impl Kernels {
         Kernels {
             dtype: F::TYPE,
             sizes: Sizes {
-                scales_per_block: F::Scales::BYTES,
+                block_scales: F::Scales::BYTES,
+                step_quants: F::Quants::BYTES,
                 steps_per_block: F::Scales::STEPS,
-                per_step: F::Quants::BYTES,
             },
             correction,
             dequantize: dequantize::<F>,

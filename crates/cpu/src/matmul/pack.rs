@@ -3,7 +3,7 @@
 //! A panel of a quantized type is the quants of all steps (`quants.rs`) with lines of scales between them (`scales.rs`,
 //! `walk.rs`), of a float type `[k][16 rows]`. The same panels serve one token and many, on every instruction set.
 //! Rows missing from the last panel are zero. The size is that of the file plus at most 4 % (Q3_K 3.6 %, Q4_K 2.8 %), more
-//! where rows are a few blocks short, since scales fill whole lines.
+//! where rows have only a few blocks, since scales fill whole lines.
 //!
 //! Packing goes panel by panel, in any order and from any number of threads: see [`Packer`]. What comes out can be kept and
 //! used again ([`PackedMatrix::from_packed`]), as long as [`PACK_VERSION`] is the same.

@@ -18,7 +18,8 @@ use std::ops::Range;
 const CHUNK_BYTES: usize = 384 << 10;
 /// Fewest tokens of a chunk, however long they are.
 const MIN_CHUNK_TOKENS: usize = 16;
-/// Most bytes of panels unpacked at once, unless one alone has more: together with a chunk they stay in the L2 cache.
+/// Most bytes of panels unpacked at once: together with a chunk they stay in the L2 cache. One has 108 KiB at most, since
+/// longer ones are not unpacked.
 const EXPANDED_BYTES: usize = 256 << 10;
 /// From this many tokens in a chunk it pays to unpack a panel once rather than in every tile.
 const EXPAND_TOKENS: usize = 64;
@@ -46,8 +47,11 @@ pub enum MatMulError {
         /// Values per token given.
         found: usize,
     },
-    /// Float activations for quantized weights or the other way round, or quantized for another instruction set.
-    #[error("the activations are not in the form that {kernel} reads")]
+    /// Float activations for quantized weights or the other way round, or quantized for another instruction set, or not
+    /// [prepared](QuantizedActivations::prepare) for this type.
+    #[error(
+        "the activations are not in the form that {kernel} reads, or not prepared for the type of its weights"
+    )]
     ActivationForm {
         /// The kernel that was to run.
         kernel: String,
@@ -88,7 +92,7 @@ pub enum Activations<'a> {
         /// Values per token.
         k: usize,
     },
-    /// For every other type.
+    /// For every other type, [prepared](QuantizedActivations::prepare) for that of the weights.
     Quantized(&'a QuantizedActivations),
 }
 
@@ -170,8 +174,7 @@ impl Scratch {
         if max_tokens(k).min(n_tokens) < EXPAND_TOKENS {
             return 0;
         }
-        // A panel of whole bytes has a line of scales for each step at most.
-        EXPANDED_BYTES.max(k * PANEL_ROWS + k / 32 * LINE)
+        EXPANDED_BYTES
     }
 
     /// Bytes that it takes.
@@ -188,7 +191,7 @@ impl Scratch {
 
 /// Multiplies panels `panels` of `w` with `x`: overwrites `out[token][row]` for all tokens of `x` and the rows
 /// `panels.start * 16..panels.end * 16` (those that exist). Errors, before anything is written, if shapes don't fit or the
-/// activations are in another form than the kernels of `isa` read.
+/// activations are in another form than the kernels of `isa` read, or not prepared for this type.
 pub fn matmul_panels(
     w: &PackedMatrix,
     x: &Activations<'_>,
@@ -277,7 +280,7 @@ impl Quantized<'_> {
             return chunks(tiles, max_tokens).for_each(|chunk| self.run_chunk(chunk, panels.clone()));
         };
         // With one chunk a panel is best used as soon as it is unpacked; with several it is unpacked once for all.
-        let at_once = if n_tokens < self.act.n_tokens() { (EXPANDED_BYTES / n_bytes).max(1) } else { 1 };
+        let at_once = if n_tokens < self.act.n_tokens() { EXPANDED_BYTES / n_bytes } else { 1 };
         let mut rest = panels;
         while !rest.is_empty() {
             let group = rest.start..(rest.start + at_once).min(rest.end);

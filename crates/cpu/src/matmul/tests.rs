@@ -195,7 +195,7 @@ fn chunks_of_tokens_change_nothing() {
     let mut rng = Rng(43);
     let mut wrong = vec![];
     for dtype in types() {
-        // 4096 makes chunks of 96 tokens, which are expanded (`panels.rs` has several panels of that); 8192 of 48, which are not.
+        // 4096 makes chunks of 96 tokens, which are expanded; 8192 of 48, which are not. `panels.rs` has more panels.
         for (k, n_tokens) in [(4096, 100), (8192, 50)] {
             let raw = rng.weights(dtype, 17, k);
             let x = rng.activations(n_tokens * k);

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! So a processor's own prefetcher, which follows addresses that only rise, brings weights as fast as a bare read. Scales
-//! that lie apart, before all quants, are a second stream that runs through the same pages: with it one core brought 9 to
+//! that lie apart, before all quants, are a second stream that runs through the same pages: with it one core brought
 //! 16 GB/s where a read brings 30, and 20 with prefetch instructions, which cost a place in the queue of misses each.
 
 use super::quants::{Bytes, Quants};

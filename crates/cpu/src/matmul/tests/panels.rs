@@ -1,6 +1,7 @@
 //! Panels, groups of panels and chunks of tokens: whatever the cut, the bits are those of the reference.
 
 use super::super::activations::SMALLEST_AMAX;
+use super::super::kernels::Kernels;
 use super::*;
 
 /// Outputs where nothing was written.
@@ -70,10 +71,11 @@ fn a_workspace_that_is_used_again_forgets_what_it_held() {
     for round in 0..3 {
         let x = rng.activations(n_tokens * k);
         act.quantize(&x, n_tokens, k, isa).unwrap();
-        // More types than are kept at once, one after the other, on the same activations.
-        for dtype in
-            [TensorType::Q8_0, TensorType::Q6_K, TensorType::Q4_0, TensorType::Q5_0, TensorType::Q2_K]
-        {
+        // More types than are kept at once, one after the other. A round begins with the one that the last ended with: what
+        // was kept for it then must be gone.
+        let types =
+            [TensorType::Q2_K, TensorType::Q8_0, TensorType::Q6_K, TensorType::Q4_0, TensorType::Q2_K];
+        for dtype in types {
             let raw = rng.weights(dtype, rows, k);
             let w = PackedMatrix::pack(dtype, &raw, rows, k, isa).unwrap();
             act.prepare(&[dtype]);
@@ -90,22 +92,26 @@ fn a_workspace_that_is_used_again_forgets_what_it_held() {
 /// The plan counts on [`Scratch::bytes_for`] being the most.
 #[test]
 fn working_memory_stays_within_its_plan() {
-    let (isa, rows) = (Isa::detect(), 112);
-    let mut scratch = Scratch::new();
-    let mut planned = 0;
-    for (k, n_tokens) in [(2048, 200), (2304, 180), (4096, 100), (5120, 90), (8192, 60), (64, 80)] {
-        let w = PackedMatrix::pack(TensorType::Q4_0, &vec![0; rows * k / 32 * 18], rows, k, isa).unwrap();
-        let mut act = QuantizedActivations::new();
-        let x = vec![1.0; k * n_tokens];
-        let x = ready(&mut act, &w, &x, isa);
-        let mut out = vec![0f32; n_tokens * rows];
-        // SAFETY: `out` holds these tokens of `rows`.
-        let ptr = unsafe { OutPtr::new(out.as_mut_ptr(), rows, n_tokens, rows) };
-        matmul_panels(&w, &x, ptr, 0..w.n_panels(), isa, &mut scratch).unwrap();
-        planned = planned.max(Scratch::bytes_for(n_tokens, k));
-        assert!(scratch.capacity_bytes() <= planned, "{} of {planned} at k of {k}", scratch.capacity_bytes());
+    let (dtype, rows) = (TensorType::Q4_0, 112);
+    for isa in Isa::available() {
+        let mut scratch = Scratch::new();
+        let mut planned = 0;
+        for (k, n_tokens) in [(2048, 200), (2304, 180), (4096, 100), (5120, 90), (8192, 60), (64, 80)] {
+            let w = PackedMatrix::pack(dtype, &vec![0; rows * k / 32 * 18], rows, k, isa).unwrap();
+            let mut act = QuantizedActivations::new();
+            let x = vec![1.0; k * n_tokens];
+            let x = ready(&mut act, &w, &x, isa);
+            let mut out = vec![0f32; n_tokens * rows];
+            // SAFETY: `out` holds these tokens of `rows`.
+            let ptr = unsafe { OutPtr::new(out.as_mut_ptr(), rows, n_tokens, rows) };
+            matmul_panels(&w, &x, ptr, 0..w.n_panels(), isa, &mut scratch).unwrap();
+            planned = planned.max(Scratch::bytes_for(n_tokens, k));
+            let taken = scratch.capacity_bytes();
+            assert!(taken <= planned, "{isa}: {taken} of {planned} at k of {k}");
+        }
+        let unpacks = Kernels::find(dtype).unwrap().expanded_bytes(2, isa).is_some();
+        assert_eq!(scratch.capacity_bytes() > 0, unpacks, "{isa}");
     }
-    assert!(scratch.capacity_bytes() > 0 || isa == Isa::Scalar, "nothing was unpacked");
 }
 
 /// Largest values at and around the smallest that counts, and beyond all floats, in every lane of a tile of eight.
