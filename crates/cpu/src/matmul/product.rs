@@ -18,11 +18,13 @@ use std::ops::Range;
 const CHUNK_BYTES: usize = 384 << 10;
 /// Fewest tokens of a chunk, however long they are.
 const MIN_CHUNK_TOKENS: usize = 16;
-/// Most bytes of panels unpacked at once: together with a chunk they stay in the L2 cache. One has 108 KiB at most, since
-/// longer ones are not unpacked.
+/// Most bytes of panels unpacked at once: together with a chunk they stay in the L2 cache.
 const EXPANDED_BYTES: usize = 256 << 10;
 /// From this many tokens in a chunk it pays to unpack a panel once rather than in every tile.
 const EXPAND_TOKENS: usize = 64;
+
+// The longest rows that are unpacked fit: with a line of scales for each step, one panel of theirs has 108 KiB.
+const _: () = assert!(CHUNK_BYTES / EXPAND_TOKENS / 32 * (32 * PANEL_ROWS + LINE) <= EXPANDED_BYTES);
 
 /// The operands of a product don't fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
